@@ -1,0 +1,1 @@
+"""The boundary to the file, and the editable graph."""

@@ -1,0 +1,1 @@
+"""Where weights lie: the protobuf wire format, files, and views into them."""

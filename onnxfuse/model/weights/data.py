@@ -1,0 +1,71 @@
+"""The files that a model's weights lie in: the model file itself and its external data files."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from onnxfuse.errors import InputError
+from onnxfuse.model.weights.source import Source, Span, open_source
+from onnxfuse.model.weights.views import View
+
+
+class DataFiles:
+    """Opens the data files of one model, each once; locations are relative to ``folder``."""
+
+    def __init__(self, folder: Path, own: Source | None) -> None:
+        """``own`` is the model file itself, which views into it name by its base name."""
+        self.folder = folder
+        self.own = own
+        self._opened: dict[str, Source] = {} if own is None else {own.path.name: own}
+
+    @property
+    def own_name(self) -> str | None:
+        """The location that stands for the model file itself."""
+        return None if self.own is None else self.own.path.name
+
+    def sources(self) -> list[Source]:
+        """Return all files opened so far."""
+        return list(self._opened.values())
+
+    def span(self, view: View, name: str) -> Span:
+        """Return the bytes of a view; ``name`` is the tensor's, for messages. Raises InputError."""
+        source = self.open(view.location, name)
+        length = source.size - view.offset if view.length is None else view.length
+        if length < 0 or view.offset + length > source.size:
+            raise InputError(f"tensor {name!r}: its external data file {view.location} has {source.size} bytes, but "
+                             f"bytes {view.offset} to {view.offset + max(length, 0)} are needed; get the file again")
+        return Span(source, view.offset, length)
+
+    def open(self, location: str, name: str) -> Source:
+        """Open the file at an external location of tensor ``name``; raises InputError."""
+        if location not in self._opened:
+            path = self._inside(location, name)
+            self._opened[location] = open_source(path, f"external data of tensor {name!r} at {path}")
+        return self._opened[location]
+
+    def _inside(self, location: str, name: str) -> Path:
+        """Return the path of a location, refusing any that leaves the model's folder."""
+        if not _is_plain(location):
+            raise InputError(f"tensor {name!r}: its external data location {location!r} is not a path inside the "
+                             "model's folder; put the data file beside the model and export again")
+        path = self.folder / location
+        real = path.resolve()
+        if not any(real.is_relative_to(root) for root in self._roots()):
+            raise InputError(f"tensor {name!r}: its external data location {location!r} leads outside the model's "
+                             f"folder, to {real}; put the data file itself beside the model")
+        return path
+
+    def _roots(self) -> list[Path]:
+        """The folders that data may lie in: the model's, and the one its link leads to (as in download caches)."""
+        roots = [self.folder.resolve()]
+        if self.own is not None:
+            roots.append(self.own.path.resolve().parent)
+        return roots
+
+
+def _is_plain(location: str) -> bool:
+    """Say whether a location is relative, names a file and never goes up, on any platform."""
+    windows, posix = PureWindowsPath(location), PurePosixPath(location)
+    if "\0" in location or not posix.parts or windows.drive or windows.root or posix.root:
+        return False
+    return ".." not in windows.parts and ".." not in posix.parts
