@@ -1,0 +1,149 @@
+"""Optimise the models of a plan one after the other; say, write and count how each went."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxfuse.cli.console import Console, bug_message
+from onnxfuse.cli.files import check_targets, write_text
+from onnxfuse.cli.jobs import Job, OutputFolder, Plan
+from onnxfuse.cli.params import STDOUT, ReportTarget
+from onnxfuse.cli.progress import ProgressBar
+from onnxfuse.errors import InternalError, OnnxfuseError, OutputError, ProviderError, RuleError
+
+if TYPE_CHECKING:
+    from onnxfuse.report import Outcome, Report
+
+# What is wrong with the call itself, and so with every further model.
+_HOPELESS = (RuleError, ProviderError)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all models of one command share; ``settings`` are further arguments of ``onnxfuse.pipeline.optimize``."""
+
+    console: Console
+    reports: tuple[ReportTarget, ...]
+    progress: bool
+    settings: Mapping[str, Any]
+
+
+def run(plan: Plan, session: Session) -> int:
+    """Do all jobs and return the highest of their exit codes. Raises UsageError and OutputError before any work."""
+    check_targets(session.reports, [path for job in plan.jobs for path in (job.model, job.output)])
+    outcomes = [_failed(path, error, session) for path, error in plan.failures]
+    with OutputFolder(plan.folder if plan.jobs else None):
+        outcomes += _optimize_all(plan.jobs, session)
+    codes = [outcome.exit_code for outcome in outcomes]
+    codes += [_write(target, outcomes, plan.several, session) for target in session.reports]
+    return max(codes)
+
+
+def _optimize_all(jobs: tuple[Job, ...], session: Session) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    live = all(target.file != STDOUT for target in session.reports)
+    if jobs and session.settings["validate"]:
+        _warn_of_conflict(session.console)
+    for job in jobs:
+        outcome, hopeless = _optimize(job, session)
+        outcomes.append(outcome)
+        if live:
+            _show(outcome, len(outcomes) == 1, session.console)
+        if hopeless:
+            break
+    return outcomes
+
+
+def _optimize(job: Job, session: Session) -> tuple[Outcome, bool]:
+    """Optimise one model; second, whether the error (if any) would meet every other model, too."""
+    from onnxfuse.report import Outcome
+
+    try:
+        report = _call(job, session)
+    except _HOPELESS as error:
+        return _failed(str(job.model), error, session), True
+    except Exception as error:
+        return _failed(str(job.model), error, session), False
+    return Outcome(job.model.as_posix(), report), False
+
+
+def _call(job: Job, session: Session) -> Report:
+    from onnxfuse.pipeline import optimize
+
+    with ProgressBar(job.model.name, session.console, session.progress) as bar:
+        result = optimize(job.model, output=job.output, progress=bar, **session.settings)
+    return result.report
+
+
+def _failed(path: str, error: Exception, session: Session) -> Outcome:
+    """Say on stderr what went wrong with ``path``."""
+    from onnxfuse.report import Outcome
+
+    if session.console.verbosity > 0 and _is_bug(error):
+        session.console.detail("".join(traceback.format_exception(error)).rstrip())
+    message, code = _explain(error)
+    message = " ".join(message.split())
+    if path not in message:
+        message = f"{path}: {message}"
+    session.console.error(message)
+    return Outcome(Path(path).as_posix(), getattr(error, "report", None), message, code)
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    if isinstance(error, MemoryError):
+        return "ran out of memory", 2
+    if isinstance(error, OnnxfuseError) and not _is_bug(error):
+        return str(error), error.exit_code
+    return bug_message(error), 3
+
+
+def _is_bug(error: Exception) -> bool:
+    if isinstance(error, MemoryError):
+        return False
+    return isinstance(error, InternalError) or not isinstance(error, OnnxfuseError)
+
+
+def _show(outcome: Outcome, first: bool, console: Console) -> None:
+    """Write the text report of one model to stdout, as soon as there is one."""
+    if outcome.report is None:
+        return
+    from onnxfuse.report.text import render
+
+    blank = "" if first or console.verbosity < 0 else "\n"
+    try:
+        console.result(blank + render(outcome.report, verbosity=console.verbosity, style=console.style))
+    except OutputError as error:
+        console.error(str(error))
+
+
+def _write(target: ReportTarget, outcomes: list[Outcome], several: bool, session: Session) -> int:
+    """Write one report and return the exit code of that. One model that failed without a report leaves no file."""
+    if not several and all(outcome.report is None for outcome in outcomes):
+        return 0
+    from onnxfuse.report import FORMATS
+    from onnxfuse.report.wording import plain
+
+    to_stdout = target.file == STDOUT
+    style = session.console.style if to_stdout else plain
+    text = FORMATS[target.format](outcomes, several, max(session.console.verbosity, 0), style)
+    try:
+        if to_stdout:
+            session.console.result(text)
+        else:
+            write_text(target.file, text)
+    except OutputError as error:
+        session.console.error(str(error))
+        return error.exit_code
+    return 0
+
+
+def _warn_of_conflict(console: Console) -> None:
+    """Both distributions of onnxruntime install into one folder, and the later one wins by chance."""
+    from onnxfuse.validate.providers import install_warning
+
+    if warning := install_warning():
+        console.warn(warning)
