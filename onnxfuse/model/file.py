@@ -16,7 +16,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnxfuse.errors import InputError
 from onnxfuse.model import checks
-from onnxfuse.model.weights import views
+from onnxfuse.model.weights import links, views
 from onnxfuse.model.weights.data import DataFiles
 from onnxfuse.model.weights.packing import inline_pieces, inlined
 from onnxfuse.model.weights.source import Source, Span, open_source, sha256
@@ -134,24 +134,27 @@ def load(path: str | os.PathLike[str]) -> ModelFile:
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a model; give a .onnx file")
-    source = open_source(path, str(path))
+    source = open_source(path.resolve() if path.is_symlink() else path, str(path))
+    proto, skeleton, own_views = _parse(source, path)
+    checks.check_versions(proto, str(path))
+    folder, names = links.follow(proto, path)
+    data = DataFiles(folder, source, names)
+    checks.check_data(serialize(proto) if names else skeleton, data, own_views)
+    return ModelFile(proto, folder, path, data)
+
+
+def _parse(source: Source, path: Path) -> tuple[ModelProto, bytes, int]:
+    """Return the skeleton of a model file, parsed and serialised, and the number of weights it views."""
     if source.size == 0:
         raise InputError(f"{path} is empty; get the file again")
     head = source.read(0, min(_HEAD_BYTES, source.size))
     try:
-        skeleton, own_views = _strip(source)
+        with source.map() as buf:
+            skeleton, own_views = views.strip(buf, source.path.name)
         proto = ModelProto.FromString(skeleton)
     except (WireError, DecodeError) as error:
         raise checks.broken(str(path), head, error) from error
     foreign = None if proto.HasField("graph") else checks.foreign_format(head)
     if foreign is not None:
         raise InputError(f"{path} is {foreign}")
-    checks.check_versions(proto, str(path))
-    data = DataFiles(path.parent, source)
-    checks.check_data(skeleton, data, own_views)
-    return ModelFile(proto, path.parent, path, data)
-
-
-def _strip(source: Source) -> tuple[bytes, int]:
-    with source.map() as buf:
-        return views.strip(buf, source.path.name)
+    return proto, skeleton, own_views

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from onnxfuse.errors import InputError
@@ -12,10 +13,14 @@ from onnxfuse.model.weights.views import View
 class DataFiles:
     """Opens the data files of one model, each once; locations are relative to ``folder``."""
 
-    def __init__(self, folder: Path, own: Source | None) -> None:
-        """``own`` is the model file itself, which views into it name by its base name."""
+    def __init__(self, folder: Path, own: Source | None, names: Mapping[str, str] | None = None) -> None:
+        """``own`` is the model file itself, which views into it name by its base name.
+
+        ``names`` gives the locations as the model file spells them, where the skeleton has others (see links.py).
+        """
         self.folder = folder
         self.own = own
+        self._names = names or {}
         self._opened: dict[str, Source] = {} if own is None else {own.path.name: own}
 
     @property
@@ -23,9 +28,14 @@ class DataFiles:
         """The location that stands for the model file itself."""
         return None if self.own is None else self.own.path.name
 
-    def sources(self) -> list[Source]:
-        """Return all files opened so far."""
-        return list(self._opened.values())
+    def external(self) -> dict[str, Source]:
+        """Return the external data files opened so far (`load` opens all), by their location in the model file."""
+        return {self._names.get(name, name): source for name, source in self._opened.items() if source is not self.own}
+
+    def check_unchanged(self) -> None:
+        """Raise InputError when somebody has written to one of the files since it was opened."""
+        for source in self._opened.values():
+            source.check_unchanged()
 
     def span(self, view: View, name: str) -> Span:
         """Return the bytes of a view; ``name`` is the tensor's, for messages. Raises InputError."""
@@ -50,17 +60,10 @@ class DataFiles:
                              "model's folder; put the data file beside the model and export again")
         path = self.folder / location
         real = path.resolve()
-        if not any(real.is_relative_to(root) for root in self._roots()):
+        if not real.is_relative_to(self.folder.resolve()):
             raise InputError(f"tensor {name!r}: its external data location {location!r} leads outside the model's "
                              f"folder, to {real}; put the data file itself beside the model")
         return path
-
-    def _roots(self) -> list[Path]:
-        """The folders that data may lie in: the model's, and the one its link leads to (as in download caches)."""
-        roots = [self.folder.resolve()]
-        if self.own is not None:
-            roots.append(self.own.path.resolve().parent)
-        return roots
 
 
 def _is_plain(location: str) -> bool:

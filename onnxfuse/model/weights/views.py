@@ -85,8 +85,7 @@ def strip(buf: Buffer, location: str) -> tuple[bytes, int]:
             return None
         count += 1
         raw, spelled = found
-        entries = _entries(location, raw.body, raw.end - raw.body, spelled)
-        return [buf[start:raw.start], buf[raw.end:end], entries]
+        return [buf[start:raw.start], buf[raw.end:end], view_fields(location, raw.body, raw.end - raw.body, spelled)]
 
     pieces = wire.rewrite_tensors(buf, lambda start, end: end - start >= VIEW_MIN_BYTES, edit)
     return b"".join(piece for piece in pieces if isinstance(piece, bytes)), count
@@ -109,7 +108,7 @@ def raw_data_of(buf: Buffer, start: int, end: int) -> tuple[wire.Field, bool] | 
     return (raw, spelled) if raw and raw.end - raw.body >= VIEW_MIN_BYTES else None
 
 
-def _entries(location: str, offset: int, length: int, spelled: bool) -> bytes:
+def view_fields(location: str, offset: int, length: int, spelled: bool = False) -> bytes:
     """Encode the fields of a view. The order of its keys tells `clear_view` if data_location had been spelled out."""
     pairs = [("location", location), ("offset", str(offset)), ("length", str(length))]
     if spelled:

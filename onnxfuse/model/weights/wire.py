@@ -8,7 +8,7 @@ its weights. All positions are byte offsets into the buffer.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from onnxfuse.model.weights.source import Span
@@ -17,7 +17,7 @@ Buffer = bytes | mmap.mmap
 # A piece of a serialised model: bytes, or what stands for bytes of a file.
 Piece = bytes | Span
 # Called with the body of a tensor message (buffer, start, end); returns its new body, or None to leave it as it is.
-Edit = Callable[[Buffer, int, int], "Sequence[Piece] | None"]
+Edit = Callable[[Buffer, int, int], "list[Piece] | None"]
 # Says whether a submessage (start, end) may hold a tensor that the edit wants to see.
 Worth = Callable[[int, int], bool]
 
@@ -127,7 +127,7 @@ def rewrite_tensors(buf: Buffer, worth: Worth, edit: Edit) -> list[Piece]:
 
 
 def _rewrite(buf: Buffer, kind: str, bounds: tuple[int, int], worth: Worth, edit: Edit,
-             depth: int) -> Sequence[Piece] | None:
+             depth: int) -> list[Piece] | None:
     if kind == TENSOR:
         return edit(buf, *bounds)
     if depth > _MAX_DEPTH:
