@@ -43,10 +43,10 @@ def _headline(validation: Validation, style: Style) -> str:
     counts: dict[str, int] = {}
     for run in validation.runs:
         counts[run.ort_optimizations] = counts.get(run.ort_optimizations, 0) + 1
-    runs = " and ".join(f"{counted(count, 'run')} with {level}" for level, count in counts.items())
+    runs = ", ".join(f"{counted(count, 'run')} with optimizations {level}" for level, count in counts.items())
     note = f" ({printable(validation.note)})" if validation.note else ""
     done = "validated" if validation.ok else "failed validation"
-    return f"{mark} {done} on {validation.provider}{note}; onnxruntime optimizations: {runs or 'no runs'}"
+    return f"{mark} {done} on {validation.provider}{note}: {runs or 'no runs'}"
 
 
 def _run_lines(run: Run, style: Style) -> list[str]:
@@ -67,15 +67,15 @@ def _check_line(run: Run, check: OutputCheck, style: Style) -> str:
 def _measure(check: OutputCheck) -> str:
     note = f" ({printable(check.note)})" if check.note else ""
     return (
-        f"{quoted(check.name)} {check.dtype}{_shape(check.shape)}: max abs {number(check.max_abs)}, "
-        f"{_times(check)}tolerance {number(check.tolerance)}{note}"
+        f"{quoted(check.name)} {check.dtype}{_shape(check.shape)}: max abs {number(check.max_abs)}"
+        f"{_times(check)} tolerance {number(check.tolerance)}{note}"
     )
 
 
 def _times(check: OutputCheck) -> str:
-    """How much of the tolerance was used; nothing where there is no such figure."""
+    """How much of the tolerance was used, where there is such a figure."""
     ratio = _ratio(check)
-    return f"{number(ratio)} x " if math.isfinite(ratio) else ""
+    return f" = {number(ratio)} x" if math.isfinite(ratio) else ","
 
 
 def _ratio(check: OutputCheck) -> float:
