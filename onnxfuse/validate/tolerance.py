@@ -18,7 +18,7 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 SLICE_ELEMENTS = 64
-SCALE_FLOOR = 1e-3
+SCALE_FLOOR = 1e-2
 # Slices are looked at one by one only in outputs up to this many elements; the figures stay in a few dozen MB.
 _SLICED_ELEMENTS = 1 << 22
 _CHUNK = 1 << 20
