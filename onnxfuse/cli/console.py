@@ -9,8 +9,6 @@ from typing import TextIO
 
 import click
 
-from onnxfuse.errors import OutputError
-
 _COLORS = {"good": "green", "bad": "red", "change": "cyan"}
 
 
@@ -69,8 +67,9 @@ class Console:
 
     def __init__(self, color: str, verbosity: int) -> None:
         self.verbosity = verbosity
+        self.lost_output = False
         self._stdout_color = wants_color(color, sys.stdout)
-        self._stderr_color = wants_color(color, sys.stderr)
+        self.colors_stderr = wants_color(color, sys.stderr)
         self._stdout_open = True
         self._said: set[str] = set()
 
@@ -79,7 +78,7 @@ class Console:
         return _styled(text, role) if self._stdout_color else text
 
     def result(self, text: str) -> None:
-        """Write ``text`` to stdout as it is. Raises OutputError when stdout cannot take it (a full disk)."""
+        """Write ``text`` to stdout as it is; what stdout cannot take (a full disk) is an error, see ``lost_output``."""
         if not self._stdout_open:
             return
         try:
@@ -90,7 +89,8 @@ class Console:
         except OSError as error:
             self._stdout_open = False
             discard_stdout()
-            raise OutputError(f"cannot write to standard output: {error.strerror or error}") from error
+            self.lost_output = True
+            self.error(f"cannot write to standard output: {error.strerror or error}")
 
     def error(self, message: str) -> None:
         """Write one error line to stderr; the same line is never written twice."""
@@ -109,11 +109,11 @@ class Console:
         if line in self._said:
             return
         self._said.add(line)
-        self._to_stderr(line.replace(label, _styled(label, role), 1) if self._stderr_color else line)
+        self._to_stderr(line.replace(label, _styled(label, role), 1) if self.colors_stderr else line)
 
     def _to_stderr(self, line: str) -> None:
         with contextlib.suppress(OSError):
-            click.echo(line, err=True, color=self._stderr_color)
+            click.echo(line, err=True, color=self.colors_stderr)
 
 
 def _styled(text: str, role: str) -> str:

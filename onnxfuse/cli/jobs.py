@@ -38,7 +38,7 @@ def plan(models: Sequence[str], output: str | None, in_place: bool) -> Plan:
     if in_place and output is not None:
         raise UsageError("--in-place writes to the model itself: leave out either it or --output")
     paths, failures = _expand(models)
-    several = len(models) > 1 or any(Path(model).is_dir() for model in models)
+    several = len(models) > 1 or any(os.path.isdir(model) for model in models)
     folder = _output_folder(output, several)
     jobs = tuple(Job(path, _output(path, output, folder, in_place)) for path in paths)
     _refuse_clashes(jobs, in_place)
@@ -51,7 +51,7 @@ def _expand(models: Iterable[str]) -> tuple[list[Path], tuple[tuple[str, Onnxfus
     failures: list[tuple[str, OnnxfuseError]] = []
     for model in models:
         try:
-            found = _models_in(Path(model)) if Path(model).is_dir() else [Path(model)]
+            found = _models_in(Path(model)) if os.path.isdir(model) else [Path(model)]
         except OnnxfuseError as error:
             failures.append((model, error))
             continue
@@ -73,7 +73,7 @@ def _models_in(folder: Path) -> list[Path]:
 
 def _is_model(path: Path) -> bool:
     name = path.name.lower()
-    return name.endswith(".onnx") and not name.endswith(_RESULT_SUFFIX) and name[0] != "." and path.is_file()
+    return name.endswith(".onnx") and not name.endswith(_RESULT_SUFFIX) and name[0] != "." and os.path.isfile(path)
 
 
 def _output_folder(output: str | None, several: bool) -> Path | None:
@@ -83,10 +83,10 @@ def _output_folder(output: str | None, several: bool) -> Path | None:
     if not output:
         raise UsageError("--output is empty: give a file or a folder")
     path = Path(output)
-    if several and path.exists() and not path.is_dir():
+    if several and os.path.exists(path) and not os.path.isdir(path):
         raise UsageError(f"{path} is a file: several models need a folder as --output")
     ends_in_separator = output.endswith(tuple(sep for sep in (os.sep, os.altsep) if sep))
-    return path if several or ends_in_separator or path.is_dir() else None
+    return path if several or ends_in_separator or os.path.isdir(path) else None
 
 
 def _output(model: Path, output: str | None, folder: Path | None, in_place: bool) -> Path:
@@ -125,7 +125,7 @@ class OutputFolder:
     def __enter__(self) -> None:
         if self._folder is None:
             return
-        missing = [path for path in (self._folder, *self._folder.parents) if not path.exists()]
+        missing = [path for path in (self._folder, *self._folder.parents) if not os.path.exists(path)]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

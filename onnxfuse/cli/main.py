@@ -48,6 +48,20 @@ def _run(args: list[str]) -> int:
         return error.exit_code
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        return _failed(error)
+
+
+def _failed(error: OSError) -> int:
+    """Say that a stream or a file failed; an error of writing to stdout carries no file name."""
+    from onnxfuse.cli.console import discard_stdout
+
+    if error.filename is not None:
+        _say(f"error: {error}")
+        return 2
+    discard_stdout()
+    _say(f"error: cannot write to standard output: {error.strerror or error}")
+    return 2
 
 
 def _dispatch(root: object, args: list[str]) -> int:

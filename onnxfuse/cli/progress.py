@@ -60,7 +60,7 @@ class ProgressBar:
 
     def _show(self, phase: str) -> None:
         """Draw the bar, unless the phase ended meanwhile."""
-        bar = _new_bar()
+        bar = _new_bar(self._console.colors_stderr)
         with self._lock:
             if phase != self._phase or self._timer is None:
                 return
@@ -77,9 +77,11 @@ class ProgressBar:
             self._bar = None
 
 
-def _new_bar() -> RichProgress:
+def _new_bar(colored: bool) -> RichProgress:
     from rich.console import Console as RichConsole
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     text = TextColumn("{task.description}", markup=False)
-    return Progress(text, BarColumn(), TimeElapsedColumn(), console=RichConsole(stderr=True), transient=True)
+    console = RichConsole(stderr=True, no_color=not colored)
+    columns = (text, BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, refresh_per_second=4)

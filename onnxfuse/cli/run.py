@@ -40,7 +40,7 @@ def run(plan: Plan, session: Session) -> int:
         outcomes += _optimize_all(plan.jobs, session)
     codes = [outcome.exit_code for outcome in outcomes]
     codes += [_write(target, outcomes, plan.several, session) for target in session.reports]
-    return max(codes)
+    return max([*codes, 2 if session.console.lost_output else 0])
 
 
 def _optimize_all(jobs: tuple[Job, ...], session: Session) -> list[Outcome]:
@@ -114,10 +114,7 @@ def _show(outcome: Outcome, first: bool, console: Console) -> None:
     from onnxfuse.report.text import render
 
     blank = "" if first or console.verbosity < 0 else "\n"
-    try:
-        console.result(blank + render(outcome.report, verbosity=console.verbosity, style=console.style))
-    except OutputError as error:
-        console.error(str(error))
+    console.result(blank + render(outcome.report, verbosity=console.verbosity, style=console.style))
 
 
 def _write(target: ReportTarget, outcomes: list[Outcome], several: bool, session: Session) -> int:
@@ -130,11 +127,11 @@ def _write(target: ReportTarget, outcomes: list[Outcome], several: bool, session
     to_stdout = target.file == STDOUT
     style = session.console.style if to_stdout else plain
     text = FORMATS[target.format](outcomes, several, max(session.console.verbosity, 0), style)
+    if to_stdout:
+        session.console.result(text)
+        return 0
     try:
-        if to_stdout:
-            session.console.result(text)
-        else:
-            write_text(target.file, text)
+        write_text(target.file, text)
     except OutputError as error:
         session.console.error(str(error))
         return error.exit_code

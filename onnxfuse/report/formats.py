@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it went with one model: a report, an error (one sentence), or both after a mismatch."""
+    """How it went with one model: a report, an error (one sentence that names the model), or both after a mismatch."""
 
     path: str
     report: Report | None = None
@@ -34,7 +34,7 @@ def text_block(outcome: Outcome, verbosity: int = 0, style: Style = plain) -> st
     """The text report of one model, or the error in its place."""
     if outcome.report is not None:
         return text.render(outcome.report, verbosity=verbosity, style=style)
-    return f"{style('!', 'bad')} {printable(outcome.path)}: {printable(outcome.error or 'failed')}\n"
+    return f"{style('!', 'bad')} {printable(outcome.error or 'failed')}\n"
 
 
 def render_json(outcomes: Sequence[Outcome], several: bool, verbosity: int = 0, style: Style = plain) -> str:
