@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TypeVar
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, defs, helper
@@ -99,10 +99,8 @@ class _Raising:
             scope.body.node.extend(nodes)
 
     def _stays(self, node: NodeProto, old: int) -> bool:
-        """Say whether a node is of another domain, or of an operator that is the same at both opsets."""
-        if schema.domain_of(node.domain):
-            return True
-        return schema.since(node.op_type, old) == schema.since(node.op_type, self._new) > 0
+        """Say whether a node may stay as it is, whatever its attributes."""
+        return bool(schema.domain_of(node.domain)) or _only_widened(node.op_type, old, self._new)
 
     def _raised(self, node: NodeProto, scope: Scope, old: int) -> list[NodeProto]:
         """Return what stands for a node at the new opset, the node itself changed where it must be."""
@@ -115,6 +113,19 @@ class _Raising:
         _check(site, adapted=adapter is not None)
         constants, scope.new_nodes = scope.new_nodes, []
         return [*constants, *site.before, node, *site.after]
+
+
+@cache
+def _only_widened(op: str, old: int, new: int) -> bool:
+    """Say whether all that is valid for an operator at one opset is valid, and means the same, at the other."""
+    if 0 < schema.since(op, old) == schema.since(op, new):
+        return True
+    before, after = schema.schema(op, old), schema.schema(op, new)
+    if op in ADAPTERS or before is None or after is None or after.deprecated:
+        return False
+    was, now = schema.defaults(op, old), schema.defaults(op, new)
+    fits = after.min_input <= before.min_input and before.max_input <= after.max_input
+    return fits and before.max_output <= after.max_output and was.items() <= now.items()
 
 
 def _copy(body: _AnyBody) -> _AnyBody:

@@ -41,16 +41,17 @@ def _names(body: Body) -> Iterator[str]:
         yield from (value.name for values in (body.input, body.output, body.initializer) for value in values)
         yield from (sparse.values.name for sparse in body.sparse_initializer)
     else:
-        yield from (*body.input, *body.output)
+        yield from body.input
     for node in body.node:
-        yield from (node.name, *node.input, *node.output)
+        yield node.name
+        yield from node.output
         for graph in subgraphs(node):
             yield from _names(graph)
 
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
     """Return the graphs in a node's attributes, in order."""
-    graphs = []
+    graphs: list[GraphProto] = []
     for attribute in node.attribute:
         if attribute.HasField("g"):
             graphs.append(attribute.g)

@@ -1,0 +1,330 @@
+"""Finding a pattern at a node: a depth-first search with backtracking, from the root up through the producers.
+
+What decides the structure (operators, attributes, constants) ends a branch of the search in silence.  What the rule or
+the graph forbids although the structure is there (a guard, another user of an inner value) is a *near miss*, with a
+reason that a person can act on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
+
+from onnxfuse.match.conditions import Conditions
+from onnxfuse.match.literals import LiteralMatcher
+from onnxfuse.match.pattern import Capture, Literal, Pattern
+from onnxfuse.match.view import View, axes_rank, normalise, view
+from onnxfuse.model import attributes, schema
+from onnxfuse.model.attributes import Attribute
+from onnxfuse.model.constants import Constants
+from onnxfuse.model.graph import Node, Tensor, Value
+from onnxfuse.rulebook.rule import Bound, Rule, TextNode
+
+# Steps after which a search at one node is given up; patterns of real rules need a few dozen.
+MAX_STEPS = 20_000
+
+
+@dataclass(frozen=True)
+class Match:
+    """A place where a pattern stands: which node each line of the text is, and what its names are bound to."""
+
+    pattern: Pattern
+    root: Node
+    nodes: tuple[Node, ...]
+    labels: dict[str, Node]
+    bindings: dict[str, Tensor | None]
+    attributes: dict[str, Attribute | None]
+    dims: dict[str, int | tuple[int, ...]]
+    types: dict[str, int]
+
+    @property
+    def rule(self) -> Rule:
+        """The rule whose pattern this is."""
+        return self.pattern.rule
+
+    @property
+    def outputs(self) -> dict[str, Value]:
+        """The values that the pattern gives, by their names in the text."""
+        found = {name: self.bindings[name] for name in self.pattern.outputs}
+        return {name: value for name, value in found.items() if isinstance(value, Value)}
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A place where a pattern almost stands, and what is in the way."""
+
+    pattern: Pattern
+    root: Node
+    reasons: tuple[str, ...]
+
+
+# What is still to be matched: (name in the text, value in the graph, the node that reads it), and the rest.
+_Goals: TypeAlias = "tuple[str, Tensor, Node | None, _Goals] | None"
+
+
+@dataclass
+class _State:
+    """What a search has found so far; `trail` says how to take it back."""
+
+    bindings: dict[str, Tensor | None] = field(default_factory=dict)
+    attributes: dict[str, Attribute | None] = field(default_factory=dict)
+    nodes: dict[Node, TextNode] = field(default_factory=dict)
+    trail: list[tuple[dict, object]] = field(default_factory=list)  # type: ignore[type-arg]
+
+    def put(self, table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]
+        table[key] = value
+        self.trail.append((table, key))
+
+    def undo(self, mark: int) -> None:
+        while len(self.trail) > mark:
+            table, key = self.trail.pop()
+            del table[key]
+
+
+class Matcher:
+    """Finds patterns in the graphs of one model."""
+
+    def __init__(self, constants: Constants) -> None:
+        self._literals = LiteralMatcher(constants)
+        self._views: dict[Node, View] = {}
+
+    def match(self, pattern: Pattern, root: Node) -> Match | Miss | None:
+        """Return the match of a pattern whose first output `root` gives; a near miss; or None."""
+        return _Search(pattern, root, self).run()
+
+    def view(self, node: Node) -> View:
+        """Return the opset-independent view of a node."""
+        found = self._views.get(node)
+        if found is None:
+            found = self._views[node] = view(node)
+        return found
+
+    def forget(self, node: Node) -> None:
+        """Drop what is remembered of a node whose inputs have changed."""
+        self._views.pop(node, None)
+
+    @property
+    def literals(self) -> LiteralMatcher:
+        """Compares constants."""
+        return self._literals
+
+
+class _Search:
+    def __init__(self, pattern: Pattern, root: Node, matcher: Matcher) -> None:
+        self._pattern, self._root, self._matcher = pattern, root, matcher
+        self._state = _State()
+        self._steps = 0
+        self._miss: Miss | None = None
+        self._match: Match | None = None
+
+    def run(self) -> Match | Miss | None:
+        name = self._pattern.outputs[0]
+        for line in self._pattern.producers[name]:
+            index = line.outputs.index(name)
+            if index < len(self._root.outputs):
+                self._solve((name, self._root.outputs[index], None, None))
+            if self._match:
+                break
+        return self._match or self._miss
+
+    def _solve(self, goals: _Goals) -> bool:
+        """Match what is left to match; True ends the search."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            return True
+        if goals is None:
+            return self._accept()
+        name, value, reader, rest = goals
+        mark = len(self._state.trail)
+        if self._bind(name, value, reader) and self._descend(name, value, rest):
+            return True
+        self._state.undo(mark)
+        return False
+
+    def _bind(self, name: str, value: Tensor, reader: Node | None) -> bool:
+        """Let a name of the text stand for a value; False if it cannot."""
+        if name in self._pattern.constants:
+            return self._bind_constant(name, value, reader)
+        if name in self._state.bindings:
+            return self._state.bindings[name] is value
+        if not value.name and not isinstance(value, Value):
+            pass  # an attribute seen as an argument: a weight without a name, but present
+        elif not value.name:
+            guard = self._pattern.rule.inputs.get(name)
+            if guard is None or not guard.optional:
+                return False
+            self._state.put(self._state.bindings, name, None)
+            return True
+        self._state.put(self._state.bindings, name, value)
+        return True
+
+    def _bind_constant(self, name: str, value: Tensor, reader: Node | None) -> bool:
+        if not value.constant or reader is None:
+            return False
+        wanted = self._pattern.constants[name]
+        rank = axes_rank(reader) if self._counts_axes(reader, value) else None
+        if isinstance(wanted, Literal):
+            return self._matcher.literals.matches(wanted, value, rank) and self._keeps_rank(value, reader)
+        found = self._matcher.literals.capture(wanted, value, rank)
+        if found is None or not self._keeps_rank(value, reader, wanted):
+            return False
+        return self._bind_attribute(wanted.attribute, found)
+
+    def _counts_axes(self, reader: Node, value: Tensor) -> bool:
+        arguments = self._matcher.view(reader).arguments
+        index = next(i for i, argument in enumerate(arguments) if argument is value)
+        return schema.argument_name(reader.op, index) in schema.AXES
+
+    def _keeps_rank(self, value: Tensor, reader: Node, wanted: Capture | None = None) -> bool:
+        """Tell whether a number has no more dims than its partner, so that it cannot make the result larger."""
+        if not value.dims or (wanted is not None and wanted.kind == "value_ints"):
+            return True
+        if schema.argument_name(reader.op, 1) in schema.AXES or reader.op not in _BROADCASTING:
+            return True
+        others = [v for v in reader.inputs if v is not value and v.dims is not None]
+        return any(v.dims is not None and len(v.dims) >= len(value.dims) for v in others)
+
+    def _bind_attribute(self, name: str, value: Attribute | None) -> bool:
+        known = self._state.attributes
+        if name in known:
+            return attributes.same(known[name], value)
+        self._state.put(known, name, value)
+        return True
+
+    def _descend(self, name: str, value: Tensor, rest: _Goals) -> bool:
+        """Go on above a value, with each line of the text that can give its name."""
+        lines = self._pattern.producers.get(name)
+        if lines is None:
+            return self._solve(rest)
+        node = value.producer
+        if node is None or node.scope is not self._root.scope:
+            return False
+        if node in self._state.nodes:
+            return self._state.nodes[node] in lines and self._solve(rest)
+        return any(self._match_node(line, node, name, value, rest) for line in lines)
+
+    def _match_node(self, line: TextNode, node: Node, name: str, value: Tensor, rest: _Goals) -> bool:
+        if node.op != line.op or node.domain != line.domain:
+            return False
+        if line.outputs.index(name) != next(i for i, output in enumerate(node.outputs) if output is value):
+            return False
+        mark = len(self._state.trail)
+        if _means_same(self._pattern.rule, line, node.opset) and self._match_attributes(line, node):
+            self._state.put(self._state.nodes, node, line)
+            for arguments in self._orders(line, node):
+                goals = self._with_arguments(line, node, arguments, rest)
+                if goals is not False and self._solve(goals):
+                    return True
+        self._state.undo(mark)
+        return False
+
+    def _match_attributes(self, line: TextNode, node: Node) -> bool:
+        actual = self._matcher.view(node).attributes
+        expected = schema.defaults(line.op, self._pattern.opset, line.domain)
+        kept = self._pattern.rule.keep.get(line.label) == line.op
+        rank = axes_rank(node)
+        for name in {**actual, **line.attributes}:
+            value = actual.get(name)
+            wanted = line.attributes.get(name)
+            if isinstance(wanted, Bound):
+                if not self._bind_attribute(wanted.name, normalise(value, rank) if name in schema.AXES else value):
+                    return False
+            elif wanted is not None:
+                if not _same(name, value, wanted, rank):
+                    return False
+            elif not kept and not _same(name, value, _silent(name, node, expected), rank):
+                return False
+        return True
+
+    def _orders(self, line: TextNode, node: Node) -> Iterator[tuple[Tensor, ...]]:
+        arguments = self._matcher.view(node).arguments
+        yield arguments
+        if len(arguments) == len(line.inputs) == 2 and not line.domain and line.op in schema.COMMUTATIVE:
+            if line.inputs[0] != line.inputs[1]:
+                yield arguments[::-1]
+
+    def _with_arguments(
+        self, line: TextNode, node: Node, arguments: tuple[Tensor, ...], rest: _Goals
+    ) -> _Goals | bool:
+        """Return the goals that the arguments of a node add, lines before constants before inputs; False if they differ."""
+        pairs: list[tuple[int, str, Tensor]] = []
+        for index in range(max(len(arguments), len(line.inputs))):
+            name = line.inputs[index] if index < len(line.inputs) else ""
+            value = arguments[index] if index < len(arguments) else Value("")
+            if not name:
+                if value.name or not isinstance(value, Value):
+                    return False
+            else:
+                pairs.append((self._rank_of(name), name, value))
+        for _, name, value in sorted(pairs, key=lambda pair: -pair[0]):
+            rest = (name, value, node, rest)
+        return rest
+
+    def _rank_of(self, name: str) -> int:
+        if name in self._pattern.producers:
+            return 0
+        return 1 if name in self._pattern.constants else 2
+
+    def _accept(self) -> bool:
+        """Check what is left to check once the structure is there; True if the match stands."""
+        conditions = Conditions(self._pattern.rule)
+        state = self._state
+        reasons = [*self._use_misses(), *conditions.misses(state.bindings, state.attributes)]
+        if reasons:
+            if self._miss is None or len(reasons) < len(self._miss.reasons):
+                self._miss = Miss(self._pattern, self._root, tuple(reasons))
+            return False
+        labels = {line.label: node for node, line in state.nodes.items() if line.label}
+        self._match = Match(
+            self._pattern, self._root, tuple(state.nodes), labels, dict(state.bindings), dict(state.attributes),
+            conditions.known(), conditions.types,
+        )  # fmt: skip
+        return True
+
+    def _use_misses(self) -> Iterator[str]:
+        """Yield why nodes of the match cannot go: somebody else needs a value that only they give."""
+        nodes = self._state.nodes
+        given = {self._state.bindings[name] for name in self._pattern.outputs}
+        for value in (v for node in nodes for v in node.outputs if v.name and v not in given):
+            if value.pinned:
+                yield f"'{value.name}' is a graph output"
+            outside = next((user for user in value.outputs if user not in nodes), None)
+            if outside is not None:
+                yield f"'{value.name}' is also read by '{outside.label()}'"
+        for name in self._pattern.inputs:
+            bound = self._state.bindings.get(name)
+            if bound is not None and bound.producer in nodes and bound not in given:
+                yield f"{name} ('{bound.name}') is computed inside the match"
+
+
+_BROADCASTING = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Where", "PRelu", "Mod", "Equal"})
+
+
+def _same(name: str, first: Attribute | None, second: Attribute | None, rank: int | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    if name in schema.AXES:
+        return attributes.same(normalise(first, rank), normalise(second, rank))
+    return attributes.same(first, second)
+
+
+def _silent(name: str, node: Node, expected: object) -> Attribute | None:
+    """Return what an attribute that the text does not mention must be: its default, where the text was written."""
+    table = expected if isinstance(expected, dict) or hasattr(expected, "get") else {}
+    if name in table:  # type: ignore[operator]
+        return table[name]  # type: ignore[index, no-any-return]
+    return schema.defaults(node.op, node.opset, node.domain).get(name)
+
+
+@lru_cache(maxsize=4096)
+def _versions(op: str, domain: str, verified: tuple[int, ...]) -> frozenset[int]:
+    return frozenset(schema.since(op, opset, domain) for opset in verified) - {0}
+
+
+def _means_same(rule: Rule, line: TextNode, opset: int) -> bool:
+    """Tell whether an operator means at `opset` what it means at one of the opsets the rule is verified for."""
+    if line.domain:
+        return True
+    return schema.since(line.op, opset) in _versions(line.op, line.domain, rule.verified)

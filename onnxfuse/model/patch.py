@@ -1,0 +1,114 @@
+"""Writing an edited graph back into its protobuf: only what changed, everything else stays as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from onnx import FunctionProto, GraphProto, ModelProto, helper
+
+from onnxfuse.model import attributes
+from onnxfuse.model.editable import IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS, EditableModel
+from onnxfuse.model.file import ModelFile
+from onnxfuse.model.graph import Node, Scope, Weight
+
+
+def patched(model: EditableModel) -> tuple[ModelFile, list[str]]:
+    """Return the file with the changes of an editable model in it, and notes on what else had to change.
+
+    The editable model is used up by this.
+    """
+    used_before = set(_used_names(model.proto))
+    for scope in reversed(model.scopes):  # inner before outer: an outer graph copies the nodes that hold inner ones
+        if scope.changed:
+            _write_nodes(scope)
+    used = set(_used_names(model.proto))
+    for scope in model.scopes:
+        if isinstance(scope.proto, GraphProto):
+            _write_values(scope.proto, scope, used_before - used)
+    notes = _separate_weights(model.proto)
+    return model.file.with_proto(model.proto), notes
+
+
+def _write_nodes(scope: Scope) -> None:
+    scope.finish()
+    for node in scope.nodes:
+        if node.rebuilt:
+            _rebuild(node)
+    protos = [node.proto for node in scope.nodes]
+    del scope.proto.node[:]
+    scope.proto.node.extend(proto for proto in protos if proto is not None)
+
+
+def _rebuild(node: Node) -> None:
+    """Bring a node's protobuf up to date; attributes that it already holds are left alone."""
+    proto = node.proto
+    assert proto is not None
+    proto.op_type, proto.domain, proto.name = node.op, proto.domain or node.domain, node.name
+    del proto.input[:]
+    proto.input.extend(value.name for value in node.inputs)
+    del proto.output[:]
+    proto.output.extend(value.name for value in node.outputs)
+    if not proto.attribute:
+        proto.attribute.extend(attributes.write(name, value) for name, value in sorted(node.attrs.items()))
+
+
+def _write_values(graph: GraphProto, scope: Scope, unused: set[str]) -> None:
+    """Add new initializers, drop those whose last user went, and forget the types of values that are gone."""
+    outputs = {value.name for value in graph.output}
+    interface = {value.name for value in graph.input}
+    dropped = {
+        name
+        for name, value in scope.values.items()
+        if name in unused - outputs and isinstance(value, Weight) and name not in interface
+    }
+    if dropped:
+        kept = [tensor for tensor in graph.initializer if tensor.name not in dropped]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+    graph.initializer.extend(scope.added)
+    if scope.changed or dropped or scope.added:
+        gone = dropped | (scope.given - {name for node in graph.node for name in node.output})
+        known = [info for info in graph.value_info if info.name not in gone]
+        if len(known) < len(graph.value_info):
+            del graph.value_info[:]
+            graph.value_info.extend(known)
+
+
+def _separate_weights(proto: ModelProto) -> list[str]:
+    """Take weights out of the graph inputs of a changed model below IR version 4, where they had to be listed."""
+    if proto.ir_version >= IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
+        return []
+    weights = {tensor.name for tensor in proto.graph.initializer}
+    fed = [value for value in proto.graph.input if value.name not in weights]
+    listed = len(proto.graph.input) - len(fed)
+    del proto.graph.input[:]
+    proto.graph.input.extend(fed)
+    before = proto.ir_version
+    needed = helper.find_min_ir_version_for(proto.opset_import, ignore_unknown=True)
+    proto.ir_version = max(needed, IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS)
+    return [f"IR version {before} -> {proto.ir_version}: {listed} weights are no longer listed as graph inputs"]
+
+
+def _used_names(proto: ModelProto) -> Iterator[str]:
+    """Yield every name that a node of any scope reads or a graph gives, training graphs included."""
+    graphs = [proto.graph]
+    for info in proto.training_info:
+        graphs += [info.initialization, info.algorithm]
+        yield from (binding.key for binding in (*info.initialization_binding, *info.update_binding))
+        yield from (binding.value for binding in (*info.initialization_binding, *info.update_binding))
+    for graph in graphs:
+        yield from _names_read(graph)
+    for function in proto.functions:
+        yield from _names_read(function)
+
+
+def _names_read(graph: GraphProto | FunctionProto) -> Iterator[str]:
+    outputs: Iterable[str] = graph.output if isinstance(graph, FunctionProto) else (v.name for v in graph.output)
+    yield from outputs
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _names_read(attribute.g)
+            for inner in attribute.graphs:
+                yield from _names_read(inner)

@@ -1,0 +1,84 @@
+"""Types and shapes of values, by onnx's shape inference with data propagation, on a model whose weights stay unread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import onnx
+from onnx import FunctionProto, GraphProto, ModelProto, TypeProto, ValueInfoProto, shape_inference
+
+from onnxfuse.model.graph import Dim, Dims
+
+
+class TypeInfo(NamedTuple):
+    """What is known of a tensor value: its TensorProto data type and its dims."""
+
+    elem_type: int | None
+    dims: Dims
+
+
+UNKNOWN = TypeInfo(None, None)
+
+
+def infer(proto: ModelProto) -> ModelProto:
+    """Return the model with the types and shapes of its values filled in as far as they can be known.
+
+    A model that shape inference refuses is returned as it is: its declared shapes are all there is to know.
+    """
+    try:
+        return shape_inference.infer_shapes(proto, data_prop=True)
+    except (shape_inference.InferenceError, RuntimeError, ValueError):
+        return proto
+
+
+def read_type(type_proto: TypeProto) -> TypeInfo:
+    """Return what a TypeProto says of a tensor; UNKNOWN for sequences, optionals and other non-tensors."""
+    if not type_proto.HasField("tensor_type"):
+        return UNKNOWN
+    tensor = type_proto.tensor_type
+    dims = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
+    return TypeInfo(tensor.elem_type or None, dims)
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return str(dim.dim_param) or None
+
+
+def known_types(graph: GraphProto) -> dict[str, TypeInfo]:
+    """Return the types that a graph declares for its inputs, outputs and inner values."""
+    infos: Iterable[ValueInfoProto] = (*graph.value_info, *graph.output, *graph.input)
+    return {info.name: read_type(info.type) for info in infos}
+
+
+def value_info(name: str, info: TypeInfo) -> ValueInfoProto:
+    """Return a ValueInfoProto that declares `name` to be a tensor of this type."""
+    return onnx.helper.make_tensor_value_info(name, info.elem_type or 0, info.dims)
+
+
+def function_types(
+    function: FunctionProto, arguments: Mapping[str, TypeInfo], opsets: Iterable[onnx.OperatorSetIdProto]
+) -> dict[str, TypeInfo]:
+    """Return the types of the values in a function body when it is called with arguments of these types."""
+    inputs = [value_info(name, arguments[name]) for name in function.input if arguments[name].elem_type]
+    outputs = [onnx.ValueInfoProto(name=name) for name in function.output]
+    graph = GraphProto(name=function.name, node=function.node, input=inputs, output=outputs)
+    model = ModelProto(ir_version=10, graph=graph, opset_import=function.opset_import or opsets)
+    return known_types(infer(model).graph)
+
+
+def meet(infos: Iterable[TypeInfo]) -> TypeInfo:
+    """Return what holds of all of several types: unlike element types or ranks are unknown, unlike dims are None."""
+    result: TypeInfo | None = None
+    for info in infos:
+        result = info if result is None else _meet(result, info)
+    return result or UNKNOWN
+
+
+def _meet(first: TypeInfo, second: TypeInfo) -> TypeInfo:
+    elem_type = first.elem_type if first.elem_type == second.elem_type else None
+    if first.dims is None or second.dims is None or len(first.dims) != len(second.dims):
+        return TypeInfo(elem_type, None)
+    return TypeInfo(elem_type, tuple(a if a == b else None for a, b in zip(first.dims, second.dims, strict=True)))

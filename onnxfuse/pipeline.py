@@ -1,0 +1,200 @@
+"""The few lines that put the floors together: load, rewrite, validate, save, report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from onnx import ModelProto
+
+from onnxfuse.errors import OpsetError, UsageError, ValidationError
+from onnxfuse.match.pattern import Pattern, compile_patterns
+from onnxfuse.model.editable import EditableModel
+from onnxfuse.model.file import ModelFile, from_proto, load
+from onnxfuse.model.opset import raise_opset
+from onnxfuse.model.patch import patched
+from onnxfuse.model.save import copy, save
+from onnxfuse.progress import Progress, silent
+from onnxfuse.report import ModelRecord, Report, default_opset
+from onnxfuse.rewrite import cleanup
+from onnxfuse.rewrite.engine import rewrite
+from onnxfuse.rewrite.trace import Fusion, Trace
+from onnxfuse.rulebook.load import load_rulebook
+from onnxfuse.rulebook.rule import Rulebook
+from onnxfuse.rulebook.select import selected
+from onnxfuse.targets import PORTABLE
+from onnxfuse.validate import Validation, validate as validate_models
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `optimize` made: the record of it, and the model itself, built when asked for."""
+
+    report: Report
+    file: ModelFile
+    changed: bool
+    output: Path | None
+
+    @property
+    def fusions(self) -> tuple[Fusion, ...]:
+        """The applications of rules and clean-up steps, in order."""
+        return self.report.fusions
+
+    @property
+    def validation(self) -> Validation | None:
+        """How the result compares with the original; None if it was not run."""
+        return self.report.validation
+
+    @cached_property
+    def model(self) -> ModelProto:
+        """The whole optimized model with all weights in memory."""
+        return self.file.materialize()
+
+    def save(self, path: PathLike) -> None:
+        """Write the model to `path`, streaming the weights.
+
+        Raises OutputError if it cannot be written.
+        """
+        (save if self.changed else copy)(self.file, Path(path))
+
+
+def optimize(
+    model: PathLike | ModelProto,
+    *,
+    output: PathLike | None = None,
+    in_place: bool = False,
+    validate: bool = True,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    rules: Sequence[PathLike] = (),
+    opset: str | int = "auto",
+    provider: str = "auto",
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+    dry_run: bool = False,
+    progress: Progress = silent,
+) -> Result:
+    """Fuse what the rules match in a model, check the result against the original, and write it to `output` if given.
+
+    `model`: a path, or a ModelProto, which is never changed.  `select` and `ignore` are names or globs of rules;
+    `rules` are further rule files or folders.  `opset`: "auto" raises the model to what the fusions found need, "keep"
+    never does, a number sets it.  `provider`: "auto", "cuda" or "cpu".  `rtol` and `atol` replace the tolerances that
+    each element type has.  `dry_run`: write nothing.
+
+    Raises InputError, RuleError, UsageError, OpsetError, ProviderError or OutputError for what cannot be used;
+    OriginalFailsError if onnxruntime cannot run the original; ValidationError, with the report as its `report`, if the
+    result differs from the original by more than the tolerance.  Nothing is written then.
+    """
+    book = load_rulebook([Path(path) for path in rules])
+    steps, patterns = _choose(book, select, ignore)
+    progress("loading", 0, 0)
+    original = from_proto(model) if isinstance(model, ModelProto) else load(Path(model))
+    target = None if output is None else _check_target(original, Path(output), in_place)
+    work = _Work(patterns, steps, progress)
+    result, changed = work.run(original, opset)
+    validation = None
+    if validate:
+        validation = validate_models(
+            original, result, provider=provider, rtol=rtol, atol=atol, seed=seed, progress=progress
+        )
+    written = target if validation is None or validation.ok else None
+    if written is not None and not dry_run:
+        progress("writing", 0, 0)
+        (save if changed else copy)(result, written)
+    record = _record(original, result, changed, None if dry_run else written)
+    report = Report.of(
+        record,
+        fusions=work.trace.fusions,
+        near_misses=work.trace.near_misses,
+        steps=work.notes,
+        validation=validation,
+        changed=changed,
+    )
+    if validation is not None and not validation.ok:
+        raise _mismatch(validation, report)
+    return Result(report, result, changed, None if dry_run else written)
+
+
+class _Work:
+    """Rewrites one model, at an opset that its fusions need."""
+
+    def __init__(self, patterns: tuple[Pattern, ...], steps: frozenset[str], progress: Progress) -> None:
+        self._patterns, self._steps, self._progress = patterns, steps, progress
+        self.trace = Trace()
+        self.notes: list[str] = []
+
+    def run(self, original: ModelFile, opset: str | int) -> tuple[ModelFile, bool]:
+        """Return the rewritten model, and whether it differs from the original."""
+        start = raise_opset(original, opset) if isinstance(opset, int) else original
+        editable = self._rewrite(start, PORTABLE.max_opset if opset == "auto" else 0)
+        if self.trace.wanted:
+            start = self._raised(original)
+            editable = self._rewrite(start, 0)
+        changed = bool(self.trace.fusions) or start is not original
+        if not self.trace.fusions:
+            return start, changed
+        result, notes = patched(editable)
+        self.notes += notes
+        return result, changed
+
+    def _rewrite(self, file: ModelFile, max_opset: int) -> EditableModel:
+        editable = EditableModel(file)
+        self.trace = rewrite(
+            editable, self._patterns, steps=self._steps, max_opset=max_opset, progress=self._progress
+        )
+        return editable
+
+    def _raised(self, original: ModelFile) -> ModelFile:
+        """Return the model at the lowest opset that its fusions need, or as near to it as it can be raised."""
+        before = default_opset(original.proto)
+        for wanted, count in sorted(self.trace.wanted.items(), reverse=True):
+            try:
+                raised = raise_opset(original, wanted)
+            except OpsetError as error:
+                self.notes.append(f"opset kept below {wanted}, which {count} fusions need: {error}")
+                continue
+            self.notes.append(f"opset {before} -> {wanted}, for its fusions")
+            return raised
+        return original
+
+
+def _choose(
+    book: Rulebook, select: Sequence[str], ignore: Sequence[str]
+) -> tuple[frozenset[str], tuple[Pattern, ...]]:
+    """Return the clean-up steps and the patterns that are to be used."""
+    names = selected([*cleanup.STEPS, *(rule.name for rule in book.rules)], select, ignore)
+    chosen = Rulebook(tuple(rule for rule in book.rules if rule.name in names), book.forms)
+    return names & frozenset(cleanup.STEPS), compile_patterns(chosen)
+
+
+def _check_target(original: ModelFile, output: Path, in_place: bool) -> Path:
+    if original.path is not None and not in_place and output.exists() and output.samefile(original.path):
+        raise UsageError(f"{output} is the model itself: give another output, or say in-place")
+    return output
+
+
+def _record(original: ModelFile, result: ModelFile, changed: bool, output: Path | None) -> ModelRecord:
+    return ModelRecord.of(
+        original.proto,
+        result.proto,
+        path=original.path,
+        sha256=original.sha256,
+        output=output,
+        bytes_before=original.size,
+        bytes_after=result.size if changed else original.size,
+    )
+
+
+def _mismatch(validation: Validation, report: Report) -> ValidationError:
+    worst = max(validation.failures, key=lambda check: check.max_abs / check.tolerance if check.tolerance else 0.0)
+    reason = worst.note or f"differs by {worst.max_abs:.3g}, the tolerance is {worst.tolerance:.3g}"
+    error = ValidationError(f"output '{worst.name}' of the result {reason}; nothing was written")
+    error.report = report  # type: ignore[attr-defined]
+    return error

@@ -1,0 +1,147 @@
+"""Rewriting to a fixpoint: clean-up first, then the rules level by level, from a worklist around each change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
+from typing import TypeAlias
+
+from onnxfuse.errors import InternalError
+from onnxfuse.match.pattern import Pattern
+from onnxfuse.match.search import Match, Matcher, Miss
+from onnxfuse.model import schema
+from onnxfuse.model.constants import Constants
+from onnxfuse.model.editable import EditableModel
+from onnxfuse.model.graph import Node
+from onnxfuse.progress import Progress, silent
+from onnxfuse.rewrite import cleanup
+from onnxfuse.rewrite.replacement import Planner, Refused
+from onnxfuse.rewrite.splice import Splicer
+from onnxfuse.rewrite.trace import Fusion, NearMiss, Trace
+from onnxfuse.rewrite.worklist import Worklist, around
+from onnxfuse.rulebook.rule import Rule
+
+# A task looks at one node and tells whether it changed anything.
+_Task: TypeAlias = Callable[[Node], bool]
+
+# Applications per node after which rules must be chasing each other.
+MAX_APPLICATIONS_PER_NODE = 20
+
+
+def rewrite(
+    model: EditableModel,
+    patterns: Sequence[Pattern],
+    *,
+    steps: Set[str] = frozenset(cleanup.STEPS),
+    max_opset: int,
+    progress: Progress = silent,
+) -> Trace:
+    """Apply clean-up steps and patterns to a model until nothing changes, and return what was done.
+
+    Fusions that need an opset above the model's but not above `max_opset` are applied as if the model had it, and
+    counted in the trace's `wanted`: if there are any, the model must be raised and rewritten again.
+    """
+    return _Rewriter(model, patterns, steps, max_opset, progress).run()
+
+
+class _Rewriter:
+    def __init__(
+        self, model: EditableModel, patterns: Sequence[Pattern], steps: Set[str], max_opset: int, progress: Progress
+    ) -> None:
+        self._model, self._steps, self._max_opset, self._progress = model, steps, max_opset, progress
+        self._constants = Constants(model.file)
+        self._matcher = Matcher(self._constants)
+        self._planner = Planner(self._constants)
+        self._splicer = Splicer(model, self._constants)
+        self._trace = Trace()
+        self._misses: dict[tuple[str, Node], str] = {}
+        self._depth = max((len(pattern.producers) for pattern in patterns), default=1)
+        self._worklist = Worklist[_Task](self._levels(patterns))
+
+    def _levels(self, patterns: Sequence[Pattern]) -> list[dict[tuple[str, str], list[_Task]]]:
+        """Return the tasks by level and operator: passing-on nodes first, then the rules by their order."""
+        levels: list[dict[tuple[str, str], list[_Task]]] = [{("", "Identity"): [self._bypass], ("", "Cast"): [self._bypass]}]
+        for order in sorted({pattern.rule.order for pattern in patterns}):
+            tasks: dict[tuple[str, str], list[_Task]] = {}
+            for pattern in (p for p in patterns if p.rule.order == order):
+                for root in sorted(pattern.roots):
+                    tasks.setdefault(root, []).append(partial(self._apply, pattern))
+            levels.append(tasks)
+        return levels
+
+    def run(self) -> Trace:
+        """Apply the rules, then merge equal nodes, then apply the rules around those.
+
+        Not the other way round: two equal Convs with a BatchNormalization each must be folded before they are merged.
+        """
+        nodes = [node for node in self._model.nodes if node.alive]
+        limit = MAX_APPLICATIONS_PER_NODE * (len(nodes) + 50)
+        self._worklist.add(nodes)
+        self._drain(limit, len(nodes))
+        if cleanup.COMMON_SUBEXPRESSION in self._steps:
+            for fusion, touched in cleanup.merge_equal_nodes(self._model, self._constants):
+                self._changed(fusion, touched)
+            self._drain(limit, len(nodes))
+        self._trace.near_misses = [
+            NearMiss(rule, node.label(), reason) for (rule, node), reason in self._misses.items() if node.alive
+        ]
+        return self._trace
+
+    def _drain(self, limit: int, total: int) -> None:
+        for seen, (node, tasks) in enumerate(self._worklist):
+            self._progress("rewriting", min(seen, total), total)
+            any(task(node) for task in tasks)
+            if len(self._trace.fusions) > limit:
+                raise InternalError(f"rules do not come to an end; the last was '{self._trace.fusions[-1].rule}'")
+
+    def _changed(self, fusion: Fusion, touched: Iterable[Node]) -> None:
+        """Record a change, and look again at the nodes it touched and those after them."""
+        nodes = [node for node in touched if node.alive]
+        self._trace.fusions.append(fusion)
+        for node in nodes:
+            self._matcher.forget(node)
+        self._worklist.add(around(nodes, self._depth))
+
+    def _bypass(self, node: Node) -> bool:
+        step = cleanup.passes_on(node)
+        done = cleanup.bypass(node, step) if step in self._steps else None
+        if done is not None:
+            self._changed(*done)
+        return done is not None
+
+    def _apply(self, pattern: Pattern, node: Node) -> bool:
+        if all(value.constant for value in node.outputs):
+            return False
+        found = self._matcher.match(pattern, node)
+        if isinstance(found, Miss) and len(found.reasons) == 1:
+            self._note_miss(pattern.rule, node, found.reasons[0])
+        return isinstance(found, Match) and self._replace(found)
+
+    def _replace(self, match: Match) -> bool:
+        try:
+            replacement = self._planner.plan(match)
+            needed = needed_opset(match.rule, [(line.domain, line.op) for line in replacement.lines], match.root.opset)
+            if needed is None or needed > max(self._max_opset, match.root.opset):
+                raise Refused(f"needs opset {needed or '(none known)'}, the model has {match.root.opset}")
+            readers = [u for v in match.bindings.values() if v is not None and not v.constant for u in v.outputs]
+            fusion, nodes = self._splicer.splice(match, replacement)
+        except Refused as refusal:
+            self._note_miss(match.rule, match.root, str(refusal))
+            return False
+        if needed > match.root.scope.opset:
+            self._trace.wanted[needed] = self._trace.wanted.get(needed, 0) + 1
+        self._changed(fusion, [*nodes, *readers])
+        return True
+
+    def _note_miss(self, rule: Rule, node: Node, reason: str) -> None:
+        self._misses.setdefault((rule.name, node), reason)
+
+
+def needed_opset(rule: Rule, ops: Sequence[tuple[str, str]], opset: int) -> int | None:
+    """Return the lowest opset, `opset` or above, at which operators that a rule emits mean what it is verified for."""
+    standard = [op for domain, op in ops if not domain]
+    meanings: Mapping[str, set[int]] = {op: {schema.since(op, v) for v in rule.verified} - {0} for op in standard}
+    for candidate in (opset, *(v for v in rule.verified if v > opset)):
+        if all(schema.since(op, candidate) in meanings[op] for op in standard):
+            return candidate
+    return None

@@ -1,0 +1,218 @@
+"""What a match is to be replaced by: constants folded, types known, the result's type and shape checked beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import shape_inference
+
+from onnxfuse.match.conditions import show
+from onnxfuse.match.search import Match
+from onnxfuse.model import schema, shapes
+from onnxfuse.model.attributes import Attribute, write
+from onnxfuse.model.constants import Constants, run_nodes
+from onnxfuse.model.graph import Dims, Tensor
+from onnxfuse.model.shapes import TypeInfo
+from onnxfuse.rulebook.instantiate import instantiate
+from onnxfuse.rulebook.rule import Bound, TextNode
+
+_FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
+
+
+class Refused(Exception):
+    """A match cannot be replaced; the message says why."""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The lines that become nodes, the constants they read that are new, and the types of the values they give."""
+
+    lines: tuple[TextNode, ...]
+    folded: Mapping[str, TensorProto]
+    types: Mapping[str, TypeInfo]
+    attributes: Mapping[str, Attribute | None]
+
+
+class Planner:
+    """Plans replacements; what onnx infers about equal ones is remembered."""
+
+    def __init__(self, constants: Constants) -> None:
+        self._constants = constants
+        self._inferred: dict[object, dict[str, TypeInfo]] = {}
+
+    def plan(self, match: Match) -> Replacement:
+        """Return the replacement of a match.
+
+        Raises Refused if a constant cannot be folded, or if an output would change its element type or shape.
+        """
+        values: dict[str, Attribute | None] = {**match.attributes, **match.dims}
+        lines = _present_lines(match)
+        folds = _foldable(lines, match.bindings)
+        values |= self._derived(match, lines, values, folds)
+        _check_values(lines, values)
+        emitted = tuple(line for line in lines if not folds.issuperset(line.outputs))
+        wanted = sorted({name for line in emitted for name in line.inputs if name in folds})
+        types = self._infer(match, lines, values)
+        _check_outputs(match, types)
+        folded = self._fold(match, [line for line in lines if line not in emitted], values, wanted)
+        tensors = {name: _rounded(name, array, types, _main_type(match)) for name, array in folded.items()}
+        return Replacement(emitted, tensors, types, values)
+
+    def _derived(
+        self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None], folds: frozenset[str]
+    ) -> dict[str, Attribute]:
+        """Return the attributes that are the values of folded tensors."""
+        names = match.rule.derive
+        folding = [line for line in lines if folds.issuperset(line.outputs)]
+        arrays = self._fold(match, folding, values, sorted(set(names.values()))) if names else {}
+        return {name: _plain(arrays[source]) for name, source in names.items()}
+
+    def _fold(
+        self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None], wanted: list[str]
+    ) -> dict[str, NDArray[np.generic]]:
+        """Compute constants in float64."""
+        if not wanted:
+            return {}
+        nodes = instantiate(lines, values, _main_type(match), match.rule.rewrite.constants, wide=True)
+        read = {name for line in lines for name in line.inputs}
+        feeds = {n: _widened(self._constants.array(v)) for n, v in match.bindings.items() if v is not None and n in read}
+        return dict(zip(wanted, run_nodes(nodes, feeds, wanted, match.rule.rewrite.opset), strict=True))
+
+    def _infer(
+        self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None]
+    ) -> dict[str, TypeInfo]:
+        """Return the types of all values of the replacement, as onnx infers them from those of its inputs."""
+        bound = {name: value for name, value in match.bindings.items() if value is not None and name in match.rule.inputs}
+        small = {name: self._integers(value) for name, value in bound.items()}
+        key = (
+            match.pattern,
+            tuple((name, value.elem_type, value.dims) for name, value in bound.items()),
+            tuple(None if array is None else array.tobytes() for array in small.values()),
+            repr(sorted(values.items(), key=lambda item: item[0])),
+        )
+        if key not in self._inferred:
+            self._inferred[key] = _run_inference(match, lines, values, bound, small)
+        return self._inferred[key]
+
+    def _integers(self, value: Tensor) -> NDArray[np.int64] | None:
+        """Return the elements of a small integer constant, which may be a shape or axes."""
+        return self._constants.small(value) if value.constant and value.elem_type == TensorProto.INT64 else None
+
+
+def _plain(array: NDArray[np.generic]) -> Attribute:
+    """Return an array as the plain value of an attribute."""
+    return array.item() if array.ndim == 0 else tuple(array.tolist())
+
+
+def _check_values(lines: Sequence[TextNode], values: Mapping[str, Attribute | None]) -> None:
+    for line in lines:
+        for value in line.attributes.values():
+            if isinstance(value, Bound) and value.name not in values:
+                raise Refused(f"'{value.name}' is not known as a number")
+
+
+def _present_lines(match: Match) -> list[TextNode]:
+    """Return the lines of the rewrite, preceded by what absent inputs stand for."""
+    absent = [node for name, node in match.rule.absent.items() if match.bindings.get(name) is None]
+    return [*absent, *match.rule.rewrite.nodes]
+
+
+def _foldable(lines: Sequence[TextNode], bindings: Mapping[str, Tensor | None]) -> frozenset[str]:
+    """Return the names that lines compute from constants alone."""
+    constant = {name for name, value in bindings.items() if value is not None and value.constant}
+    computed: set[str] = set()
+    for line in lines:
+        if all(name in constant or name in computed for name in line.inputs) and not line.domain:
+            computed.update(line.outputs)
+    return frozenset(computed)
+
+
+def _run_inference(
+    match: Match,
+    lines: Sequence[TextNode],
+    values: Mapping[str, Attribute | None],
+    bound: Mapping[str, Tensor],
+    small: Mapping[str, NDArray[np.int64] | None],
+) -> dict[str, TypeInfo]:
+    rule = match.rule
+    nodes = instantiate(lines, values, _main_type(match), rule.rewrite.constants)
+    for line, node in zip(lines, nodes, strict=True):
+        node.attribute.extend(write(name, value) for name, value in kept_attributes(match, line).items())
+    graph = GraphProto(name=rule.name, node=nodes)
+    for name, value in bound.items():
+        array = small[name]
+        if array is not None:
+            graph.initializer.append(numpy_helper.from_array(array, name))
+        elif value.elem_type is not None:
+            graph.input.append(shapes.value_info(name, TypeInfo(value.elem_type, value.dims)))
+    graph.output.extend(ValueInfoProto(name=name) for name in rule.rewrite.outputs)
+    model = ModelProto(ir_version=10, graph=graph, opset_import=[OperatorSetIdProto(version=rule.rewrite.opset)])
+    try:
+        return shapes.known_types(shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph)
+    except shape_inference.InferenceError as error:
+        raise Refused(f"the replacement would not be valid here: {str(error).splitlines()[-1]}") from error
+
+
+def kept_attributes(match: Match, line: TextNode) -> Mapping[str, Attribute]:
+    """Return the attributes that a labelled line takes over from the node that was matched under its label."""
+    node = match.labels[line.label] if match.rule.keep.get(line.label) == line.op else None
+    return {} if node is None else {name: value for name, value in node.attrs.items() if name not in line.attributes}
+
+
+def _check_outputs(match: Match, types: Mapping[str, TypeInfo]) -> None:
+    """Refuse a replacement that would change the element type or the shape of a value that others read."""
+    for name, value in match.outputs.items():
+        after = types.get(name, shapes.UNKNOWN)
+        if value.elem_type and after.elem_type and value.elem_type != after.elem_type:
+            raise Refused(f"'{value.name}' would change its element type")
+        if value.dims is not None and after.dims is not None and not _compatible(value.dims, after.dims):
+            raise Refused(f"the shape of '{value.name}' would change from {show(value.dims)} to {show(after.dims)}")
+
+
+def _compatible(before: Dims, after: Dims) -> bool:
+    assert before is not None and after is not None
+    return len(before) == len(after) and all(
+        a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(before, after, strict=True)
+    )
+
+
+def _main_type(match: Match) -> int:
+    """Return the element type that floating-point constants of the rule's texts have in this match."""
+    variable = next(iter(match.rule.types))
+    return match.types.get(variable, TensorProto.FLOAT)
+
+
+def _widened(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    return array.astype(np.float64) if is_float else array
+
+
+def _rounded(name: str, array: NDArray[np.generic], types: Mapping[str, TypeInfo], main_type: int) -> TensorProto:
+    """Return a folded constant in its element type, rounded once from float64; Refused if it is not finite there."""
+    if array.dtype.kind == "f":
+        elem_type = types.get(name, shapes.UNKNOWN).elem_type or main_type
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = array.astype(helper.tensor_dtype_to_np_dtype(elem_type))
+        if not np.isfinite(array.astype(np.float64)).all():
+            raise Refused(f"folding gives values for '{name}' that are not finite in {array.dtype}")
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def lowered(op: str, opset: int, arguments: Sequence[Tensor], constants: Constants) -> tuple[list[Tensor], dict[str, Attribute]]:
+    """Return the inputs and the extra attributes with which `op` takes these arguments at `opset`.
+
+    Raises Refused if an argument must be an attribute there and is not constant.
+    """
+    inputs, extra = list(arguments), {}
+    for index, name in schema.moved(op, opset).items():
+        if index < len(inputs) and (value := inputs[index]).name:
+            if not value.constant:
+                raise Refused(f"'{name}' of {op} must be a constant at opset {opset}")
+            array = constants.array(value)
+            extra[name] = _plain(array)
+    kept = [value for index, value in enumerate(inputs) if index not in schema.moved(op, opset)]
+    return kept, extra

@@ -1,0 +1,105 @@
+"""ONNX text to `Text`: parsed by onnx.parser, then checked for what that parser lets pass in silence."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import onnx
+from onnx import AttributeProto, NodeProto
+
+from onnxfuse.model import attributes, schema
+from onnxfuse.model.attributes import Attribute
+from onnxfuse.rulebook.rule import FORM, Bound, Text, TextNode
+
+_POSITION = re.compile(r"line: (\d+) column: (\d+)")
+_REFERENCE_IN_LIST = re.compile(r"\[[^\]\n]*@")
+
+
+@dataclass
+class TextError(Exception):
+    """A text is wrong: why, and where in it (both from 1)."""
+
+    reason: str
+    line: int = 1
+    column: int = 1
+
+
+def parse_text(text: str, name: str, opset: int) -> Text:
+    """Read one side of a rule.
+
+    Raises TextError with the place in `text`.
+    """
+    _check_silent_traps(text)
+    header = f'<domain: "rule", opset_import: ["": {opset}, "{FORM}": 1]> rule\n'
+    try:
+        function = onnx.parser.parse_function(header + text)
+    except onnx.parser.ParseError as error:
+        raise _located(error) from error
+    nodes = tuple(_node(node) for node in function.node)
+    return Text(name, opset, tuple(function.input), tuple(function.output), nodes)
+
+
+def parse_node(text: str) -> TextNode:
+    """Read a single node, such as the value that an absent input stands for.
+
+    Raises TextError with the place in `text`.
+    """
+    try:
+        return _node(onnx.parser.parse_node(text))
+    except onnx.parser.ParseError as error:
+        raise TextError(_located(error).reason) from error
+
+
+def _node(proto: NodeProto) -> TextNode:
+    return TextNode(
+        op=proto.op_type,
+        domain=schema.domain_of(proto.domain),
+        label=proto.name,
+        inputs=tuple(proto.input),
+        outputs=tuple(proto.output),
+        attributes={a.name: _attribute(a) for a in proto.attribute},
+    )
+
+
+def _attribute(proto: AttributeProto) -> Attribute | Bound:
+    return Bound(proto.ref_attr_name) if proto.ref_attr_name else attributes.read(proto)
+
+
+def _check_silent_traps(text: str) -> None:
+    """Refuse what onnx.parser accepts and changes: references inside a list, and anything after the function."""
+    code = _blank_out(text)
+    if found := _REFERENCE_IN_LIST.search(code):
+        raise _at(text, found.end() - 1, "an attribute reference cannot stand inside a list: bind the whole list")
+    end = _end_of_body(code)
+    if end is not None and (rest := code[end:].strip()):
+        raise _at(text, code.index(rest, end), "text after the function's closing brace")
+
+
+def _blank_out(text: str) -> str:
+    """Return the text with comments and strings replaced by blanks, every other character in its place."""
+    return re.sub(r'"[^"\n]*"|#[^\n]*', lambda found: " " * len(found.group()), text)
+
+
+def _end_of_body(code: str) -> int | None:
+    depth = 0
+    for position, character in enumerate(code):
+        depth += (character == "{") - (character == "}")
+        if character == "}" and depth == 0:
+            return position + 1
+    return None
+
+
+def _at(text: str, position: int, reason: str) -> TextError:
+    before = text[:position]
+    return TextError(reason, before.count("\n") + 1, position - before.rfind("\n"))
+
+
+def _located(error: onnx.parser.ParseError) -> TextError:
+    """Return onnx.parser's error, whose text is the repr of bytes, with its place counted without our header line."""
+    message = str(error).removeprefix("b'").removesuffix("'").replace("\\n", "\n").replace("\\'", "'")
+    found = _POSITION.search(message)
+    reason = message.strip().splitlines()[-1].strip() if message.strip() else "not ONNX text"
+    if found is None:
+        return TextError(reason)
+    return TextError(reason, max(1, int(found[1]) - 1), int(found[2]))
