@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -64,6 +65,14 @@ class Body:
             self.passages[result.name].append(outer)
 
 
+@dataclass(frozen=True)
+class Place:
+    """A body, and for a function body the calls that led into it, outermost first, each with the caller's body."""
+
+    body: Body
+    calls: tuple[tuple[Body, NodeProto], ...] = ()
+
+
 class Bodies:
     """All bodies of a model."""
 
@@ -83,8 +92,9 @@ class Bodies:
             self._built[key] = Body(function)
         return function, self._built[key]
 
-    def constant(self, body: Body, name: str) -> np.ndarray | None:
+    def constant(self, place: Place, name: str) -> np.ndarray | None:
         """Return the values of a small constant; None for anything else."""
+        body, name = self._outside(place, name)
         tensor = body.tensors.get(name)
         if tensor is None or np.prod(tensor.dims, dtype=np.int64) > _SMALL:
             return None
@@ -95,8 +105,9 @@ class Bodies:
         bodies = [self.main, *(Body(function) for function in self._functions.values())]
         return any(not body.ops.isdisjoint(ops) for body in bodies)
 
-    def dims(self, body: Body, name: str) -> tuple[int | str | None, ...] | None:
+    def dims(self, place: Place, name: str) -> tuple[int | str | None, ...] | None:
         """Return the shape of a value as far as it can be told: sizes, symbols, None."""
+        body, name = self._outside(place, name)
         seen: set[str] = set()
         while name not in seen:
             seen.add(name)
@@ -109,6 +120,17 @@ class Bodies:
                 return None
             name = producer.input[0]
         return None
+
+    def _outside(self, place: Place, name: str) -> tuple[Body, str]:
+        """Return what an argument of a function is at its caller; any other value as it is."""
+        body = place.body
+        for outer, node in reversed(place.calls):
+            called = self.function(node)
+            formals = list(called[0].input) if called else []
+            if name not in formals or formals.index(name) >= len(node.input):
+                break
+            body, name = outer, node.input[formals.index(name)]
+        return body, name
 
     @cached_property
     def _declared(self) -> dict[str, tuple[int | str | None, ...]]:

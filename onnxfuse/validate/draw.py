@@ -171,8 +171,12 @@ def _integers(
 ) -> np.ndarray:
     if facts.roles & {"axis", "start"}:
         return np.zeros(shape, np.int64)
-    if "step" in facts.roles:
-        return np.ones(shape, np.int64)
+    if facts.roles & {"step", "expansion", "shape"}:
+        values = np.ones(shape, np.int64)
+        if "shape" in facts.roles:
+            # Any tensor can be reshaped to [1, ..., -1].
+            values.flat[-1:] = -1
+        return values
     if facts.constants and "compared" not in facts.roles:
         return np.asarray(rng.choice(np.array(facts.constants), shape))
     low, high = _range(name, dtype, shape, facts, chosen)
@@ -199,4 +203,9 @@ def _floats(shape: tuple[int, ...], facts: Facts, rng: np.random.Generator) -> n
     if "factor" in facts.roles:
         return np.array([1.0, 1.0, 2.0, 2.0])[-shape[0] :] if shape == (4,) else np.ones(shape)
     values = np.asarray(rng.standard_normal(shape))
-    return np.abs(values) + 0.1 if "positive" in facts.roles else values
+    if "positive" in facts.roles:
+        return np.abs(values) + 0.1
+    if values.size > 1:
+        # However few they are, both signs occur: a Relu passes something and stops something.
+        values.flat[0], values.flat[-1] = abs(values.flat[0]), -abs(values.flat[-1])
+    return values

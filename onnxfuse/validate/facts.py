@@ -7,13 +7,13 @@ values that make sense for it. Facts are hints: whatever is drawn from them must
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from onnx import NodeProto
 
 from onnxfuse.validate import readers
-from onnxfuse.validate.bodies import Bodies, Body
+from onnxfuse.validate.bodies import Bodies, Place
 
 # Operators whose output holds elements of these inputs, moved or converted but not changed; None: of all inputs.
 _CARRIERS: dict[str, tuple[int, ...] | None] = {
@@ -34,6 +34,7 @@ _CARRIERS: dict[str, tuple[int, ...] | None] = {
 _ARITHMETIC = ("Add", "Sub", "Mul")
 _KEEP_AXES = {"Identity", "Cast", "CastLike", "Dropout", "Clip"}
 _MOST_STEPS = 20_000
+_DEEPEST_CALL = 8
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Facts:
     symbols: list[str] = field(default_factory=list)
     constants: list[int] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
-    # mask, size, axis, length, positive, fraction, factor, index, condition
+    # What the readers say: index, mask, compared, length, size, shape, axis, positive ...
     roles: set[str] = field(default_factory=set)
     # axis of the input -> size that a weight demands of it
     sizes: dict[int, int] = field(default_factory=dict)
@@ -61,60 +62,59 @@ class Facts:
 class Step:
     """A value on the way: ``scale * input + offset``, where ``axes`` maps its axes to the input's (None: lost)."""
 
-    body: Body
+    place: Place
     name: str
-    calls: tuple[tuple[Body, NodeProto], ...] = ()
     scale: int = 1
     offset: int = 0
     axes: tuple[int, ...] | None = None
 
     def to(self, name: str, axes: tuple[int, ...] | None = None) -> Step:
         """Return the same elements under another name."""
-        return Step(self.body, name, self.calls, self.scale, self.offset, axes)
+        return Step(self.place, name, self.scale, self.offset, axes)
 
     @property
-    def place(self) -> tuple[int, str, tuple[int, ...]]:
+    def key(self) -> tuple[str, tuple[int, ...]]:
         """What makes two steps the same value."""
-        return id(self.body), self.name, tuple(id(node) for _, node in self.calls)
+        return self.name, tuple(id(node) for _, node in self.place.calls)
 
 
 def facts_of(bodies: Bodies, name: str, rank: int | None) -> Facts:
     """Return the facts about one graph input."""
     facts = Facts()
-    start = Step(bodies.main, name, axes=None if rank is None else tuple(range(rank)))
-    waiting, seen = [start], {start.place}
+    start = Step(Place(bodies.main), name, axes=None if rank is None else tuple(range(rank)))
+    waiting, seen = [start], {start.key}
     while waiting and len(seen) < _MOST_STEPS:
         step = waiting.pop()
         for following in _follow(bodies, step, facts):
-            if following.place not in seen:
-                seen.add(following.place)
+            if following.key not in seen:
+                seen.add(following.key)
                 waiting.append(following)
     return facts
 
 
 def _follow(bodies: Bodies, step: Step, facts: Facts) -> Iterator[Step]:
-    for name in step.body.passages.get(step.name, ()):
+    for name in step.place.body.passages.get(step.name, ()):
         yield step.to(name)
-    if step.calls:
+    if step.place.calls:
         yield from _leave_function(bodies, step)
-    for node, index in step.body.uses.get(step.name, ()):
+    for node, index in step.place.body.uses.get(step.name, ()):
         called = bodies.function(node)
         if called is None:
             readers.read(bodies, step, node, index, facts)
             yield from _through(bodies, step, node, index)
-        elif len(step.calls) < 8 and index < len(called[0].input):
+        elif len(step.place.calls) < _DEEPEST_CALL and index < len(called[0].input):
             function, body = called
-            calls = (*step.calls, (step.body, node))
-            yield Step(body, function.input[index], calls, step.scale, step.offset, step.axes)
+            inside = Place(body, (*step.place.calls, (step.place.body, node)))
+            yield replace(step, place=inside, name=function.input[index])
 
 
 def _leave_function(bodies: Bodies, step: Step) -> Iterator[Step]:
-    outer, node = step.calls[-1]
+    outer, node = step.place.calls[-1]
     called = bodies.function(node)
     if called is not None and step.name in called[0].output:
         index = list(called[0].output).index(step.name)
         if index < len(node.output):
-            yield Step(outer, node.output[index], step.calls[:-1], step.scale, step.offset, step.axes)
+            yield replace(step, place=Place(outer, step.place.calls[:-1]), name=node.output[index])
 
 
 def _through(bodies: Bodies, step: Step, node: NodeProto, index: int) -> Iterator[Step]:
@@ -140,7 +140,7 @@ def _moved(step: Step, node: NodeProto) -> tuple[int, ...] | None:
 
 def _shifted(bodies: Bodies, step: Step, node: NodeProto, index: int) -> Iterator[Step]:
     """Follow an integer through an addition of, or a multiplication by, integer constants."""
-    other = bodies.constant(step.body, node.input[1 - index]) if len(node.input) == 2 else None
+    other = bodies.constant(step.place, node.input[1 - index]) if len(node.input) == 2 else None
     if other is None or other.dtype.kind not in "iu" or not other.size:
         return
     largest = int(other.max())
@@ -152,4 +152,4 @@ def _shifted(bodies: Bodies, step: Step, node: NodeProto, index: int) -> Iterato
         scale, offset = step.scale, step.offset - int(np.min(other))
     else:
         return
-    yield Step(step.body, node.output[0], step.calls, scale, offset)
+    yield Step(step.place, node.output[0], scale, offset)

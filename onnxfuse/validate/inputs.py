@@ -16,7 +16,7 @@ from onnxfuse.validate.sizes import Shape, Variable, declared_shape, symbols_of,
 # An input without a declared rank is tried at these.
 _RANKS = (2, 4, 3, 1, 0)
 _SAMPLE_RATES = (16000, 8000)
-_SCALARS: dict[str, tuple[int, ...]] = {"axis": (0,), "start": (0,), "step": (1,)}
+_SCALARS: dict[str, tuple[int, ...]] = {"axis": (0,), "expansion": (1,), "shape": (-1,), "start": (0,), "step": (1,)}
 
 
 @dataclass(frozen=True)

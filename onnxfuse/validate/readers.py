@@ -53,7 +53,7 @@ def _index_of(table: int, axis: int | None = None) -> Reader:
     """Return a reader for an index into input ``table``, along ``axis`` (None: the node's attribute)."""
 
     def reader(bodies: Bodies, step: Step, node: NodeProto, facts: Facts) -> None:
-        dims = bodies.dims(step.body, node.input[table]) if table < len(node.input) else None
+        dims = bodies.dims(step.place, node.input[table]) if table < len(node.input) else None
         along = _axis(node) if axis is None else axis
         known = dims is not None and -len(dims) <= along < len(dims)
         _bound_by(step, facts, dims[along] if dims is not None and known else None)
@@ -62,13 +62,13 @@ def _index_of(table: int, axis: int | None = None) -> Reader:
 
 
 def _one_hot(bodies: Bodies, step: Step, node: NodeProto, facts: Facts) -> None:
-    depth = bodies.constant(step.body, node.input[1])
+    depth = bodies.constant(step.place, node.input[1])
     _bound_by(step, facts, None if depth is None else int(depth.reshape(-1)[0]))
 
 
 def _compared(bodies: Bodies, step: Step, node: NodeProto, facts: Facts) -> None:
     other = next((name for name in node.input if name != step.name), "")
-    values = bodies.constant(step.body, other)
+    values = bodies.constant(step.place, other)
     if values is None:
         if node.op_type != "Equal":
             facts.roles.add("length")
@@ -89,7 +89,7 @@ def _cast(_: Bodies, __: Step, node: NodeProto, facts: Facts) -> None:
 
 def _subtracted(bodies: Bodies, step: Step, node: NodeProto, facts: Facts) -> None:
     """Recognise ``1 - mask``."""
-    minuend = bodies.constant(step.body, node.input[0])
+    minuend = bodies.constant(step.place, node.input[0])
     if minuend is not None and minuend.size == 1 and float(minuend.reshape(-1)[0]) == 1.0:
         facts.roles.add("mask")
 
@@ -106,7 +106,7 @@ def _feature(weight: int, weight_axis: int, axis: int, *, grouped: bool = False)
     """Return a reader for an input whose ``axis`` must have the size of a weight's ``weight_axis``."""
 
     def reader(bodies: Bodies, step: Step, node: NodeProto, facts: Facts) -> None:
-        dims = bodies.dims(step.body, node.input[weight]) if weight < len(node.input) else None
+        dims = bodies.dims(step.place, node.input[weight]) if weight < len(node.input) else None
         if dims is None or step.axes is None or not -len(dims) <= weight_axis < len(dims):
             return
         size = dims[weight_axis]
@@ -123,7 +123,7 @@ def _gemm(bodies: Bodies, step: Step, node: NodeProto, facts: Facts) -> None:
 
 
 def _matmul(bodies: Bodies, step: Step, node: NodeProto, facts: Facts) -> None:
-    dims = bodies.dims(step.body, node.input[1])
+    dims = bodies.dims(step.place, node.input[1])
     _feature(1, -1 if dims is not None and len(dims) == 1 else -2, -1)(bodies, step, node, facts)
 
 
@@ -165,7 +165,7 @@ _ANY_INPUT_READERS: dict[str, Reader] = {
 _ROLES: dict[tuple[str, int], str] = {
     ("ConstantOfShape", 0): "size",
     ("CumSum", 1): "axis",
-    ("Expand", 1): "size",
+    ("Expand", 1): "expansion",
     ("Loop", 0): "size",
     ("NonMaxSuppression", 2): "size",
     ("NonMaxSuppression", 3): "fraction",
@@ -174,6 +174,7 @@ _ROLES: dict[tuple[str, int], str] = {
     ("Range", 0): "start",
     ("Range", 1): "size",
     ("Range", 2): "step",
+    ("Reshape", 1): "shape",
     ("Resize", 2): "factor",
     ("Resize", 3): "size",
     ("Upsample", 1): "factor",

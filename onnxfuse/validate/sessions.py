@@ -104,7 +104,8 @@ def reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
     text = re.sub(r"^(Load model from .*? failed:|Exception during initialization: )", "", text)
-    text = re.sub(r"^/\S+:\d+ .*?(?=\w+ was false|\S* ?[A-Z][a-z])", "", text)
+    # Where in its source onnxruntime was: "/onnxruntime_src/...h:91 onnxruntime::Class::method(const Type&, bool) ".
+    text = re.sub(r"/?\S+:\d+ [^()]*\([^()]*\)(?: const)?(?: \[with [^]]*\])? ", "", text)
     return text if len(text) <= _REASON_CHARS else text[: _REASON_CHARS - 3] + "..."
 
 
