@@ -40,20 +40,23 @@ class Change(Generic[T]):
 class Tool:
     """The versions that made the result; ``onnxruntime`` is None where nothing was run on it."""
 
-    onnxfuse: str
     onnx: str | None
     onnxruntime: str | None
 
     @classmethod
     def current(cls, *, validated: bool) -> Tool:
         """Read the versions off the modules that did the work, without importing any."""
+        return cls(_loaded_version("onnx"), _loaded_version("onnxruntime") if validated else None)
+
+    @property
+    def version(self) -> str:
+        """Our own version; read when asked for, since looking it up takes 25 ms and a text report has no need of it."""
         import onnxfuse
 
-        runtime = _loaded_version("onnxruntime") if validated else None
-        return cls(onnxfuse=onnxfuse.__version__, onnx=_loaded_version("onnx"), onnxruntime=runtime)
+        return onnxfuse.__version__
 
     def to_dict(self) -> dict[str, object]:
-        return {"name": "onnxfuse", "version": self.onnxfuse, "onnx": self.onnx, "onnxruntime": self.onnxruntime}
+        return {"name": "onnxfuse", "version": self.version, "onnx": self.onnx, "onnxruntime": self.onnxruntime}
 
 
 @dataclass(frozen=True)

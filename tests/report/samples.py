@@ -36,7 +36,7 @@ def report(pairs: int = 2, **fields: object) -> Report:
         bytes=Change(52_140, 51_008),
     )
     whole = Report(
-        tool=Tool("1.2.3", "1.20.0", "1.23.0"),
+        tool=Tool("1.20.0", "1.23.0"),
         model=model,
         fusions=tuple(conv_batchnorm(index) for index in range(pairs)),
         near_misses=(NearMiss("gelu-erf", "Erf_7", "the input of Erf is not divided by sqrt(2)"),),
