@@ -46,12 +46,14 @@ __all__ = [
 _IN_PIPELINE = ("Result", "optimize")
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module 'onnxfuse' has no attribute {name!r}")
-    value = _version() if name == "__version__" else _imported(name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'onnxfuse' has no attribute {name!r}")
+        value = _version() if name == "__version__" else _imported(name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

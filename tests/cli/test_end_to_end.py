@@ -125,7 +125,7 @@ def _external(location: str) -> bytes:
     weight.ClearField("raw_data")
     weight.data_location = onnx.TensorProto.EXTERNAL
     weight.external_data.add(key="location", value=location)
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 _POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
