@@ -21,7 +21,7 @@ from onnxfuse.validate.draw import CannotDraw
 from onnxfuse.validate.inputs import read_inputs
 from onnxfuse.validate.result import OutputCheck, Run, Validation
 from onnxfuse.validate.search import Case, Search
-from onnxfuse.validate.sessions import Port, Refused, Session, Value, open_session
+from onnxfuse.validate.sessions import CPU, Port, Refused, Session, Value, open_session
 from onnxfuse.validate.tolerance import Tolerance, coarsest_precision
 
 PHASE = "validate"
@@ -61,9 +61,13 @@ def validate(
     tell = progress or silent
     name, note = providers.choose(provider)
     tolerance = Tolerance(coarsest_precision(original.proto), rtol, atol)
-    reference = _reference(original, name, tolerance, seed, tell)
-    if reference.provider != name:
-        note = "not on CUDA: onnxruntime does not run this model there"
+    try:
+        reference = _reference(original, name, tolerance, seed, tell)
+    except OriginalFailsError as failure:
+        if provider != "auto" or name == CPU:
+            raise
+        reference = _reference(original, CPU, tolerance, seed, tell)
+        note = f"not on CUDA: {failure.__cause__}"
     judge = _Judge(original, result, reference, tolerance)
     total = 2 * len(reference.cases)
     tell(PHASE, 0, total)
@@ -78,6 +82,8 @@ def _reference(original: ModelFile, provider: str, tolerance: Tolerance, seed: i
     bodies = Bodies(original)
     try:
         session = open_session(original, optimized=False, provider=provider)
+        if session.provider != provider:
+            raise Refused(f"it runs on {session.provider} instead of {provider}")
     except Refused as refused:
         raise OriginalFailsError(f"onnxruntime cannot load the original model: {refused}; {_HINT}") from refused
     try:

@@ -16,10 +16,11 @@ from onnx import helper, numpy_helper
 
 from onnxfuse.errors import OriginalFailsError
 from onnxfuse.model.file import ModelFile, from_proto, load
-from onnxfuse.validate import Validation, check, validate
-from onnxfuse.validate.sessions import Refused, Session, open_session
+from onnxfuse.validate import Validation, check, providers, validate
+from onnxfuse.validate.sessions import CPU, CUDA, Refused, Session, open_session
 from tests.validate.build import EMBEDDER, NETWORK, model, network_weights, noise, proto
 
+SAMPLES = Path(__file__).parents[2] / "models"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
@@ -201,6 +202,31 @@ def test_an_optimizer_that_spoils_the_original_only_leaves_a_good_result_alone(m
     original, result = from_proto(network()), from_proto(network())
     with_optimizer(monkeypatch, lambda file: spoil(file) if file is original else file)
     assert on_cpu(original, result).ok
+
+
+def without_cuda(file: ModelFile, *, optimized: bool, provider: str) -> Session:
+    if provider == CUDA:
+        raise Refused("out of memory")
+    return open_session(file, optimized=optimized, provider=provider)
+
+
+def test_a_model_that_fails_on_cuda_is_validated_on_the_cpu_unless_cuda_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(providers, "choose", lambda provider: (CUDA, ""))
+    monkeypatch.setattr(check, "open_session", without_cuda)
+    file = from_proto(network())
+    found = validate(file, file)
+    assert found.ok and found.provider == CPU and "out of memory" in found.note
+    with pytest.raises(OriginalFailsError, match="out of memory"):
+        validate(file, file, provider="cuda")
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.onnx")), ids=lambda path: path.stem)
+def test_the_sample_models_agree_with_themselves(path: Path) -> None:
+    file = load(path)
+    found = on_cpu(file, file)
+    assert found.ok and found.note == ""
 
 
 def test_random_outputs_are_compared_by_shape() -> None:
