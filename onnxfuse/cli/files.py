@@ -15,6 +15,8 @@ def check_targets(targets: Sequence[ReportTarget], models: Iterable[Path]) -> No
     taken = {os.path.realpath(path) for path in models}
     seen: set[str] = set()
     for target in targets:
+        if _is_special(target.file):
+            continue
         place = STDOUT if target.file == STDOUT else os.path.realpath(target.file)
         if place in seen:
             raise UsageError(f"two reports would be written to {target.file}: give each its own file")
@@ -26,28 +28,28 @@ def check_targets(targets: Sequence[ReportTarget], models: Iterable[Path]) -> No
 
 
 def _try(file: str) -> None:
-    """Create and remove the temporary file of :func:`write_text`; a pipe or a device is left alone."""
-    path = Path(os.path.realpath(file))
+    """Create and remove the temporary file of :func:`write_text`."""
+    temporary = _temporary(Path(os.path.realpath(file)))
     try:
-        if path.is_dir():
+        if os.path.isdir(file):
             raise IsADirectoryError(None, "it is a folder")
-        if not _is_special(path):
-            temporary = _temporary(path)
-            os.close(_create(temporary))
-            temporary.unlink()
+        os.close(_create(temporary))
+        temporary.unlink()
     except OSError as error:
         raise _cannot_write(file, error) from error
 
 
 def write_text(file: str, text: str) -> None:
-    """Write ``text`` (ASCII or UTF-8) to ``file``: to a temporary file beside it, then renamed. Raises OutputError."""
-    path = Path(os.path.realpath(file))
+    """Write ``text`` to ``file`` as UTF-8: to a temporary file beside it, then renamed. Raises OutputError.
+
+    A link stays a link; a pipe or a device is written to.
+    """
     data = text.encode("utf-8", errors="backslashreplace")
     try:
-        if _is_special(path):
-            path.write_bytes(data)
+        if _is_special(file):
+            Path(file).write_bytes(data)
         else:
-            _replace(path, data)
+            _replace(Path(os.path.realpath(file)), data)
     except OSError as error:
         raise _cannot_write(file, error) from error
 
@@ -73,9 +75,9 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".onnxfuse-report-{os.getpid()}.tmp")
 
 
-def _is_special(path: Path) -> bool:
+def _is_special(file: str) -> bool:
     """A pipe or a device, which cannot be renamed over."""
-    return path.exists() and not path.is_file()
+    return os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file)
 
 
 def _cannot_write(file: str, error: OSError) -> OutputError:

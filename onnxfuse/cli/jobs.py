@@ -50,6 +50,8 @@ def _expand(models: Iterable[str]) -> tuple[list[Path], tuple[tuple[str, Onnxfus
     paths: dict[str, Path] = {}
     failures: list[tuple[str, OnnxfuseError]] = []
     for model in models:
+        if not model:
+            raise UsageError("a MODEL is empty: give the path of a model or a folder")
         try:
             found = _models_in(Path(model)) if os.path.isdir(model) else [Path(model)]
         except OnnxfuseError as error:
@@ -91,7 +93,7 @@ def _output_folder(output: str | None, several: bool) -> Path | None:
 
 def _output(model: Path, output: str | None, folder: Path | None, in_place: bool) -> Path:
     if in_place:
-        return model
+        return Path(os.path.realpath(model)) if model.is_symlink() else model
     if folder is not None:
         return folder / model.name
     return model.with_name(model.stem + _RESULT_SUFFIX) if output is None else Path(output)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxfuse.cli.console import Console, bug_message
+from onnxfuse.cli.console import Console, bug_message, one_line
 from onnxfuse.cli.files import check_targets, write_text
 from onnxfuse.cli.jobs import Job, OutputFolder, Plan
 from onnxfuse.cli.params import STDOUT, ReportTarget
@@ -86,9 +86,9 @@ def _failed(path: str, error: Exception, session: Session) -> Outcome:
     if session.console.verbosity > 0 and _is_bug(error):
         session.console.detail("".join(traceback.format_exception(error)).rstrip())
     message, code = _explain(error)
-    message = " ".join(message.split())
-    if path not in message:
-        message = f"{path}: {message}"
+    message = one_line(message)
+    if one_line(path) not in message:
+        message = f"{one_line(path)}: {message}"
     session.console.error(message)
     return Outcome(Path(path).as_posix(), getattr(error, "report", None), message, code)
 
@@ -96,15 +96,15 @@ def _failed(path: str, error: Exception, session: Session) -> Outcome:
 def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return "ran out of memory", 2
-    if isinstance(error, OnnxfuseError) and not _is_bug(error):
+    if isinstance(error, OSError):
+        return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None), 2
+    if isinstance(error, OnnxfuseError) and not isinstance(error, InternalError):
         return str(error), error.exit_code
-    return bug_message(error), 3
+    return bug_message(error), InternalError.exit_code
 
 
 def _is_bug(error: Exception) -> bool:
-    if isinstance(error, MemoryError):
-        return False
-    return isinstance(error, InternalError) or not isinstance(error, OnnxfuseError)
+    return _explain(error)[1] == InternalError.exit_code
 
 
 def _show(outcome: Outcome, first: bool, console: Console) -> None:

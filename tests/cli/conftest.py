@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ _COLOR_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM")
 
 @pytest.fixture
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
-    return FakePipeline().install(monkeypatch)
+    fake = FakePipeline()
+    monkeypatch.setitem(sys.modules, "onnxfuse.pipeline", fake.as_module())
+    return fake
 
 
 @pytest.fixture

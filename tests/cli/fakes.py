@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from onnxfuse.report import Report
 from tests.report.samples import report as sample_report
@@ -39,11 +36,10 @@ class FakePipeline:
         described = replace(self.report.model, path=model.as_posix(), output=settings["output"].as_posix())
         return FakeResult(replace(self.report, model=described))
 
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
+    def as_module(self) -> types.ModuleType:
         module = types.ModuleType("onnxfuse.pipeline")
         module.__dict__["optimize"] = self.optimize
-        monkeypatch.setitem(sys.modules, "onnxfuse.pipeline", module)
-        return self
+        return module
 
 
 def failing(error: BaseException, report: Report) -> BaseException:

@@ -50,10 +50,11 @@ def test_plan(
         (["a.onnx", "sub/a.onnx"], "new", False, "would both be written to new/a.onnx"),
         (["sub/a.onnx", "b.onnx"], ".", False, "is an input"),
         (["a.onnx"], "", False, "--output is empty"),
+        (["a.onnx", ""], None, False, "a MODEL is empty"),
     ],
 )
 def test_wrong_calls_are_refused_before_any_work(
-    folder: Path, models: list[str], output: str, in_place: bool, words: str
+    folder: Path, models: list[str], output: str | None, in_place: bool, words: str
 ) -> None:
     (folder / "sub").mkdir()
     (folder / "sub/a.onnx").touch()
@@ -64,6 +65,11 @@ def test_wrong_calls_are_refused_before_any_work(
 def test_links_to_one_model_are_one_model(folder: Path) -> None:
     (folder / "link.onnx").symlink_to("a.onnx")
     assert _pairs(plan(["a.onnx", "link.onnx"], None, False)) == [("a.onnx", "a.opt.onnx")]
+
+
+def test_in_place_writes_to_what_a_link_means(folder: Path) -> None:
+    (folder / "link.onnx").symlink_to("a.onnx")
+    assert _pairs(plan(["link.onnx"], None, True)) == [("link.onnx", (folder / "a.onnx").as_posix())]
 
 
 def test_a_folder_without_models_is_one_failure_among_others(folder: Path) -> None:

@@ -113,3 +113,13 @@ def test_a_failed_write_leaves_the_old_report(folder: Path, monkeypatch: pytest.
 def test_a_device_is_written_to_not_replaced(pipeline: FakePipeline, folder: Path) -> None:
     assert main(["optimize", "a.onnx", "--report", f"json:{os.devnull}"]) == 0
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_a_pipe_is_written_to(folder: Path) -> None:
+    """As the shell's process substitution gives it: --report json:>(jq .)."""
+    reader, writer = os.pipe()
+    write_text(f"/dev/fd/{writer}", "text")
+    os.close(writer)
+    with open(reader, "rb") as stream:
+        assert stream.read() == b"text"

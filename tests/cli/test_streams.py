@@ -18,7 +18,6 @@ _ROOT = Path(__file__).parents[2]
 # Runs the command line on a pipeline that does what the first argument says.
 _LAUNCHER = """
 import sys, time
-import pytest
 from tests.cli.fakes import FakePipeline
 
 def slow(**settings):
@@ -29,7 +28,7 @@ def chatty(**settings):
     settings["progress"]("validate", 0, 2)
 
 pipeline = FakePipeline(work={"slow": slow, "chatty": chatty}.get(sys.argv[1], lambda **settings: None))
-pipeline.install(pytest.MonkeyPatch())
+sys.modules["onnxfuse.pipeline"] = pipeline.as_module()
 from onnxfuse.cli.main import main
 sys.exit(main(sys.argv[2:]))
 """
