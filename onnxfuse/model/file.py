@@ -132,9 +132,9 @@ def from_proto(proto: ModelProto, folder: Path | None = None) -> ModelFile:
 def load(path: str | os.PathLike[str]) -> ModelFile:
     """Load the model file at ``path`` without its weights; raises InputError for anything unusable."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"{path} is a folder, not a model; give a .onnx file")
-    source = open_source(path.resolve() if path.is_symlink() else path, str(path))
+    source = open_source(links.target(path), str(path))
     proto, skeleton, own_views = _parse(source, path)
     checks.check_versions(proto, str(path))
     folder, names = links.follow(proto, path)

@@ -69,13 +69,13 @@ def _sources(data: DataFiles) -> list[Source]:
 
 def _check_place(output: Path, data: DataFiles | None) -> None:
     """Refuse places that cannot or must not be written to; raises OutputError."""
-    if output.is_dir():
+    if os.path.isdir(output):
         raise OutputError(f"{output} is a folder; give the name of a file in it")
-    if not output.parent.is_dir():
+    if not os.path.isdir(output.parent):
         raise OutputError(f"{output}: the folder {output.parent} does not exist; create it first")
-    if output.exists() and not output.is_file():
+    if os.path.exists(output) and not os.path.isfile(output):
         raise OutputError(f"{output} is not a regular file; choose another name")
-    if output.exists() and not os.access(output, os.W_OK):
+    if os.path.exists(output) and not os.access(output, os.W_OK):
         raise OutputError(f"{output} is write-protected; choose another name or make it writable")
     if data is not None and any(source.same_file(output) for source in data.external().values()):
         raise OutputError(f"{output} holds the weights of the input model; choose another name")

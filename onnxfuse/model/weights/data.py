@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -55,20 +56,19 @@ class DataFiles:
 
     def _inside(self, location: str, name: str) -> Path:
         """Return the path of a location, refusing any that leaves the model's folder."""
-        if not _is_plain(location):
-            raise InputError(f"tensor {name!r}: its external data location {location!r} is not a path inside the "
-                             "model's folder; put the data file beside the model and export again")
+        check_location(location, name)
         path = self.folder / location
-        real = path.resolve()
-        if not real.is_relative_to(self.folder.resolve()):
+        real = Path(os.path.realpath(path))
+        if not real.is_relative_to(os.path.realpath(self.folder)):
             raise InputError(f"tensor {name!r}: its external data location {location!r} leads outside the model's "
                              f"folder, to {real}; put the data file itself beside the model")
         return path
 
 
-def _is_plain(location: str) -> bool:
-    """Say whether a location is relative, names a file and never goes up, on any platform."""
+def check_location(location: str, name: str) -> None:
+    """Refuse locations that are absolute, go up or name no file, on any platform; raises InputError."""
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
-    if "\0" in location or not posix.parts or windows.drive or windows.root or posix.root:
-        return False
-    return ".." not in windows.parts and ".." not in posix.parts
+    rooted = windows.drive or windows.root or posix.root
+    if "\0" in location or not posix.parts or rooted or ".." in windows.parts or ".." in posix.parts:
+        raise InputError(f"tensor {name!r}: its external data location {location!r} is not a path inside the model's "
+                         "folder; put the data file beside the model and export again")

@@ -6,13 +6,20 @@ the skeleton's folder, so the skeleton gets the folder and the names that the li
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from onnx import ModelProto
 
 from onnxfuse.errors import InputError
 from onnxfuse.model.weights import views
+from onnxfuse.model.weights.data import check_location
 from onnxfuse.model.weights.packing import tensors
+
+
+def target(path: Path) -> Path:
+    """Return the file that a link leads to, ``path`` itself if it is none; never raises."""
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path
 
 
 def follow(proto: ModelProto, path: Path) -> tuple[Path, dict[str, str]]:
@@ -20,19 +27,20 @@ def follow(proto: ModelProto, path: Path) -> tuple[Path, dict[str, str]]:
 
     Also returns for each new location what it was. Raises InputError for data that lies elsewhere.
     """
-    if not path.is_symlink():
+    real = target(path)
+    if real == path:
         return path.parent, {}
-    real = path.resolve()
     names = {}
     for tensor in tensors(proto):
         view = views.view_of(tensor)
         if view is None or view.location == real.name:
             continue
-        target = (path.parent / view.location).resolve()
-        if not target.is_relative_to(real.parent):
-            raise InputError(f"tensor {tensor.name!r}: its external data is {target}, but {path} is a link to {real}; "
+        check_location(view.location, tensor.name)
+        file = Path(os.path.realpath(path.parent / view.location))
+        if not file.is_relative_to(real.parent):
+            raise InputError(f"tensor {tensor.name!r}: its external data is {file}, but {path} is a link to {real}; "
                              "put both files into one folder")
-        location = target.relative_to(real.parent).as_posix()
+        location = file.relative_to(real.parent).as_posix()
         names[location] = view.location
         next(entry for entry in tensor.external_data if entry.key == "location").value = location
     return real.parent, names

@@ -88,11 +88,12 @@ class Packer:
         return None if view is None else self._place(tensor, view)
 
     def _place(self, tensor: TensorProto, view: View) -> list[Piece] | None:
-        span = self._data.span(view, tensor.name)
-        if view.location == self._data.own_name and not self._own:
-            return _inline(tensor, span)
-        if self._location is None:
+        own = view.location == self._data.own_name and not self._own
+        if self._location is None and not own:
             return None
+        span = self._data.span(view, tensor.name)
+        if own or self._location is None:
+            return _inline(tensor, span)
         if span not in self._offsets:
             self._offsets[span] = self._append(span)
         views.set_view(tensor, self._location, self._offsets[span], len(span))

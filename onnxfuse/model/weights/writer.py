@@ -6,7 +6,8 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +29,7 @@ class Stage:
 
     def write(self, path: Path, pieces: Iterable[Piece]) -> None:
         """Write a file that is to be ``path``; raises OutputError, or InputError when a piece cannot be read."""
-        temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.tmp")
+        temporary = _unused_name(path)
         with _output_errors(path):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             fd = os.open(temporary, flags, 0o666)
@@ -41,18 +42,42 @@ class Stage:
                 os.fsync(fd)
 
     def commit(self) -> None:
-        """Rename all files to their places, in the order they were written; raises OutputError."""
-        for path in list(self._temporary):
-            with _output_errors(path):
-                os.replace(self._temporary[path], path)
-            del self._temporary[path]
-            _sync_folder(path.parent)
+        """Rename all files to their places, in the order they were written, or none; raises OutputError."""
+        with contextlib.ExitStack() as backups, contextlib.ExitStack() as undo:
+            for path, temporary in self._temporary.items():
+                backup = _unused_name(path)
+                backups.callback(_remove, backup)
+                restore = _set_aside(path, backup)
+                with _output_errors(path):
+                    os.replace(temporary, path)
+                undo.callback(restore)
+                _sync_folder(path.parent)
+            undo.pop_all()
 
     def discard(self) -> None:
         """Remove what has not been committed."""
         for temporary in self._temporary.values():
-            with contextlib.suppress(OSError):
-                temporary.unlink()
+            _remove(temporary)
+
+
+def _unused_name(path: Path) -> Path:
+    return path.with_name(f".onnxfuse-{secrets.token_hex(8)}.tmp")
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _set_aside(path: Path, backup: Path) -> Callable[[], None]:
+    """Keep what is at ``path`` under the name ``backup``, and return what undoes a later change of ``path``."""
+    if not os.path.lexists(path):
+        return partial(_remove, path)
+    try:
+        os.link(path, backup, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        return lambda: None
+    return partial(os.replace, backup, path)
 
 
 @contextlib.contextmanager
