@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxfuse.report.wording import Style, printable, quoted
+from onnxfuse.report.wording import Style, printable, quoted, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # Up to so many equal fusions are listed one by one, and up to so many nodes of one fusion.
 _LISTED_FUSIONS = 3
 _LISTED_NODES = 4
+_NAME_WIDTH = 40
 
 
 def fusion_lines(fusions: Iterable[Fusion], every: bool, style: Style) -> list[str]:
@@ -23,7 +24,7 @@ def fusion_lines(fusions: Iterable[Fusion], every: bool, style: Style) -> list[s
         if every:
             lines.extend(line for fusion in kind for line in _detailed(fusion, style))
         elif len(kind) <= _LISTED_FUSIONS:
-            lines.extend(_line(fusion, style, _LISTED_NODES) for fusion in kind)
+            lines.extend(_line(fusion, style) for fusion in kind)
         else:
             lines.append(_counted_line(kind, style))
     return lines
@@ -38,9 +39,10 @@ def _kinds(fusions: Iterable[Fusion]) -> list[list[Fusion]]:
     return list(kinds.values())
 
 
-def _line(fusion: Fusion, style: Style, listed: int | None) -> str:
-    before = _side([_node(node) for node in fusion.before], listed)
-    after = _side([_node(node) for node in fusion.after], listed)
+def _line(fusion: Fusion, style: Style, *, whole: bool = False) -> str:
+    """The fusion in one line; unless ``whole``, long names and long lists of nodes are cut."""
+    before = _side([_node(node, whole) for node in fusion.before], whole)
+    after = _side([_node(node, whole) for node in fusion.after], whole)
     scope = f"  in {quoted(fusion.scope)}" if fusion.scope else ""
     return f"{_rule(fusion, style)}  {before} -> {after}{scope}"
 
@@ -52,13 +54,13 @@ def _detailed(fusion: Fusion, style: Style) -> list[str]:
         f"    + weight {quoted(weight.name)} {weight.dtype}[{', '.join(map(str, weight.shape))}]"
         for weight in fusion.weights
     ]
-    return [_line(fusion, style, None) + match, *weights]
+    return [_line(fusion, style, whole=True) + match, *weights]
 
 
 def _counted_line(kind: Sequence[Fusion], style: Style) -> str:
     first = kind[0]
-    before = _side([printable(node.op) for node in first.before], _LISTED_NODES)
-    after = _side([printable(node.op) for node in first.after], _LISTED_NODES)
+    before = _side([printable(node.op) for node in first.before], False)
+    after = _side([printable(node.op) for node in first.after], False)
     return f"{_rule(first, style)}  {len(kind):,} x {before} -> {after}"
 
 
@@ -66,15 +68,17 @@ def _rule(fusion: Fusion, style: Style) -> str:
     return f"{style('~', 'change')} {style(fusion.rule, 'change')}"
 
 
-def _side(nodes: Sequence[str], listed: int | None) -> str:
+def _side(nodes: Sequence[str], whole: bool) -> str:
     if not nodes:
         return "nothing"
-    if listed is not None and len(nodes) > listed:
+    if not whole and len(nodes) > _LISTED_NODES:
         return f"{nodes[0]} + {len(nodes) - 2} more + {nodes[-1]}"
     return " + ".join(nodes)
 
 
-def _node(node: NodeRecord) -> str:
+def _node(node: NodeRecord, whole: bool) -> str:
     """``Conv 'conv1'``; a node without a name goes by its first output."""
     name = node.name or next((output for output in node.outputs if output), "")
+    if not whole:
+        name = shortened(name, _NAME_WIDTH)
     return f"{printable(node.op)} {quoted(name)}" if name else printable(node.op)
