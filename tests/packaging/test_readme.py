@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -50,6 +51,18 @@ def test_first_command_prints_what_is_shown(
     report, _, _ = capsys.readouterr().out.rpartition("\n+ ")
     lines = [line for line in report.splitlines() if "not validated" not in line]
     check_block("report", "```text\n" + "\n".join(lines) + "\n```\n")
+
+
+def test_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = re.search(r"```python\n(.+?)```", readme(), re.S)
+    assert example
+    shutil.copy(ROOT / "models" / "cnn.onnx", tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(example[1], names)
+    assert isinstance(names["result"], onnxfuse.Result)
+    assert names["result"].fusions
+    assert (tmp_path / "fused.onnx").stat().st_size
 
 
 def test_options_exist() -> None:
