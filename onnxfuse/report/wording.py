@@ -26,11 +26,6 @@ def quoted(name: str) -> str:
     return f"'{printable(name)}'"
 
 
-def shortened(name: str, width: int) -> str:
-    """The end of a long name, which in exported models tells most: ``...layer.0/attention/MatMul_1``."""
-    return name if len(name) <= width else "..." + name[3 - width :]
-
-
 def number(value: float) -> str:
     """Two significant digits where the exact figure says no more: ``2.9e-06``, ``0.03``, ``120``."""
     if math.isfinite(value) and 100 <= abs(value) < 1e6:
