@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx
 import onnx.defs
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from onnxfuse.errors import InputError
 from onnxfuse.model.weights.data import DataFiles
-from onnxfuse.model.weights.views import needles, viewed_tensors
+from onnxfuse.model.weights.views import View
 from onnxfuse.model.weights.wire import WireError
 
 _LFS_HEAD = b"version https://git-lfs"
@@ -80,14 +82,12 @@ def _check_opsets(proto: ModelProto, name: str) -> None:
                              "not exist; export it again")
 
 
-def check_data(skeleton: bytes, data: DataFiles, own_views: int) -> None:
+def check_data(viewed: Iterable[tuple[TensorProto, View]], data: DataFiles, own_views: int) -> None:
     """Refuse missing, short or stray external data; ``own_views`` counts the views that strip made.
 
     Raises InputError.
     """
-    if len(needles(skeleton)) == own_views:
-        return
-    for tensor, view in viewed_tensors(skeleton):
+    for tensor, view in viewed:
         if view.location == data.own_name:
             own_views -= 1
         data.span(view, tensor.name)

@@ -18,7 +18,7 @@ from onnxfuse.errors import InputError
 from onnxfuse.model import checks
 from onnxfuse.model.weights import links, views
 from onnxfuse.model.weights.data import DataFiles
-from onnxfuse.model.weights.packing import inline_pieces, inlined
+from onnxfuse.model.weights.packing import inline_pieces, inlined, tensors
 from onnxfuse.model.weights.source import Source, Span, open_source, sha256
 from onnxfuse.model.weights.wire import WireError
 
@@ -125,7 +125,8 @@ def from_proto(proto: ModelProto, folder: Path | None = None) -> ModelFile:
     folder = Path.cwd() if folder is None else folder
     data = DataFiles(folder, None)
     checks.check_versions(copy, "the model")
-    checks.check_data(serialize(copy), data, 0)
+    viewed = ((tensor, views.view_of(tensor)) for tensor in tensors(copy))
+    checks.check_data(((tensor, view) for tensor, view in viewed if view), data, 0)
     return ModelFile(copy, folder, None, data)
 
 
@@ -139,7 +140,11 @@ def load(path: str | os.PathLike[str]) -> ModelFile:
     checks.check_versions(proto, str(path))
     folder, names = links.follow(proto, path)
     data = DataFiles(folder, source, names)
-    checks.check_data(serialize(proto) if names else skeleton, data, own_views)
+    if names:
+        skeleton = serialize(proto)
+    # Looking for external data takes a while, and most models have none.
+    if len(views.needles(skeleton)) != own_views:
+        checks.check_data(views.viewed_tensors(skeleton), data, own_views)
     return ModelFile(proto, folder, path, data)
 
 
