@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from onnx import ModelProto
 
-from onnxfuse.errors import OpsetError, UsageError, ValidationError
+from onnxfuse.errors import OpsetError, OutputError, UsageError, ValidationError
 from onnxfuse.match.pattern import Pattern, compile_patterns
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.file import ModelFile, from_proto, load
@@ -27,7 +29,9 @@ from onnxfuse.rulebook.load import load_rulebook
 from onnxfuse.rulebook.rule import Rulebook
 from onnxfuse.rulebook.select import selected
 from onnxfuse.targets import PORTABLE
-from onnxfuse.validate import Validation, validate as validate_models
+
+if TYPE_CHECKING:
+    from onnxfuse.validate import OutputCheck, Validation
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -98,12 +102,13 @@ def optimize(
     original = from_proto(model) if isinstance(model, ModelProto) else load(Path(model))
     target = None if output is None else _check_target(original, Path(output), in_place)
     work = _Work(patterns, steps, progress)
-    result, changed = work.run(original, opset)
+    with _collector_paused():
+        result, changed = work.run(original, opset)
     validation = None
     if validate:
-        validation = validate_models(
-            original, result, provider=provider, rtol=rtol, atol=atol, seed=seed, progress=progress
-        )
+        from onnxfuse.validate import validate as compare  # imports onnxruntime
+
+        validation = compare(original, result, provider=provider, rtol=rtol, atol=atol, seed=seed, progress=progress)
     written = target if validation is None or validation.ok else None
     if written is not None and not dry_run:
         progress("writing", 0, 0)
@@ -120,6 +125,18 @@ def optimize(
     if validation is not None and not validation.ok:
         raise _mismatch(validation, report)
     return Result(report, result, changed, None if dry_run else written)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause Python's cycle collector: it would look at the whole growing graph again and again, in quadratic time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Work:
@@ -146,9 +163,7 @@ class _Work:
 
     def _rewrite(self, file: ModelFile, max_opset: int) -> EditableModel:
         editable = EditableModel(file)
-        self.trace = rewrite(
-            editable, self._patterns, steps=self._steps, max_opset=max_opset, progress=self._progress
-        )
+        self.trace = rewrite(editable, self._patterns, steps=self._steps, max_opset=max_opset, progress=self._progress)
         return editable
 
     def _raised(self, original: ModelFile) -> ModelFile:
@@ -165,9 +180,7 @@ class _Work:
         return original
 
 
-def _choose(
-    book: Rulebook, select: Sequence[str], ignore: Sequence[str]
-) -> tuple[frozenset[str], tuple[Pattern, ...]]:
+def _choose(book: Rulebook, select: Sequence[str], ignore: Sequence[str]) -> tuple[frozenset[str], tuple[Pattern, ...]]:
     """Return the clean-up steps and the patterns that are to be used."""
     names = selected([*cleanup.STEPS, *(rule.name for rule in book.rules)], select, ignore)
     chosen = Rulebook(tuple(rule for rule in book.rules if rule.name in names), book.forms)
@@ -177,6 +190,8 @@ def _choose(
 def _check_target(original: ModelFile, output: Path, in_place: bool) -> Path:
     if original.path is not None and not in_place and output.exists() and output.samefile(original.path):
         raise UsageError(f"{output} is the model itself: give another output, or say in-place")
+    if not output.parent.is_dir():
+        raise OutputError(f"{output}: there is no folder {output.parent}; create it or give another output")
     return output
 
 
@@ -193,8 +208,12 @@ def _record(original: ModelFile, result: ModelFile, changed: bool, output: Path 
 
 
 def _mismatch(validation: Validation, report: Report) -> ValidationError:
-    worst = max(validation.failures, key=lambda check: check.max_abs / check.tolerance if check.tolerance else 0.0)
+    worst = max((check for _, check in validation.failures), key=_excess)
     reason = worst.note or f"differs by {worst.max_abs:.3g}, the tolerance is {worst.tolerance:.3g}"
     error = ValidationError(f"output '{worst.name}' of the result {reason}; nothing was written")
     error.report = report  # type: ignore[attr-defined]
     return error
+
+
+def _excess(check: OutputCheck) -> float:
+    return check.max_abs / check.tolerance if check.tolerance else check.max_abs

@@ -60,9 +60,9 @@ class Conditions:
     def _measure_groups(self, bound: Iterable[tuple[str, Guard, Tensor | None]]) -> None:
         """Learn how many dims a group has from a value that is nothing else: `"T[V...]"`."""
         for _, guard, value in bound:
-            if value is not None and value.dims is not None and guard.dims and len(guard.dims) == 1:
-                if is_group(guard.dims[0]):
-                    self._lengths.setdefault(str(guard.dims[0]).removesuffix(REST), len(value.dims))
+            alone = guard.dims is not None and len(guard.dims) == 1 and is_group(guard.dims[0])
+            if alone and guard.dims and value is not None and value.dims is not None:
+                self._lengths.setdefault(str(guard.dims[0]).removesuffix(REST), len(value.dims))
 
     def _type_misses(self, name: str, guard: Guard, value: Tensor) -> Iterator[str]:
         wanted, actual = guard.type_name, value.elem_type
@@ -91,10 +91,13 @@ class Conditions:
         for guard, dim in pairs:
             expected = self._meaning(guard, dim)
             if expected != dim:
-                yield f"a dim of {name} ('{value.name}', {show(value.dims)}) is {_show(dim)}, not {guard} = {_show(expected)}"
+                yield (
+                    f"a dim of {name} ('{value.name}', {show(value.dims)}) is {_show(dim)}, "
+                    f"not {guard} = {_show(expected)}"
+                )
 
     def _align(self, guards: tuple[DimGuard, ...], dims: tuple[Known, ...]) -> list[tuple[DimGuard, Known]] | None:
-        """Pair dim guards with dims, once groups and `...` stand for as many as there are; None if the ranks do not fit."""
+        """Pair dim guards with dims, groups and `...` standing for as many as there are; None if they do not fit."""
         spelled: list[DimGuard] = []
         for guard in guards:
             if not is_group(guard):
@@ -152,4 +155,4 @@ def _show(dim: Known) -> str:
 
 
 def _type_name(elem_type: int) -> str:
-    return TensorProto.DataType.Name(elem_type).lower()
+    return str(TensorProto.DataType.Name(elem_type)).lower()

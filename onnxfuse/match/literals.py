@@ -12,7 +12,6 @@ from onnxfuse.model.constants import Constants
 from onnxfuse.model.graph import Tensor
 
 
-
 class LiteralMatcher:
     """Compares constant values with the literals of match texts."""
 

@@ -39,7 +39,8 @@ class Pattern:
     """One match text of a rule.
 
     `producers`: for each name that lines of the text give, the lines that can give it (several for a form).
-    `constants`: the names that are constants of the text.
+    `constants`: the names that are constants of the text.  `needs`: for each line, which of its inputs another line
+    gives, with the (domain, operator) pairs that can give it.
     """
 
     rule: Rule
@@ -49,6 +50,7 @@ class Pattern:
     outputs: tuple[str, ...]
     producers: Mapping[str, tuple[TextNode, ...]]
     constants: Mapping[str, ConstantPattern]
+    needs: Mapping[TextNode, tuple[tuple[int, frozenset[tuple[str, str]]], ...]]
 
     @property
     def roots(self) -> frozenset[tuple[str, str]]:
@@ -82,8 +84,18 @@ def _compile(rule: Rule, text: Text, book: Rulebook) -> Pattern:
         for name in node.inputs:
             if name and name not in names and name not in text.inputs:
                 raise RuleError(f"{rule.path}: text '{text.name}': '{name}' is neither an input nor given by a line")
-    ordered = {name: tuple(nodes) for name, nodes in producers.items()}
-    return Pattern(rule, text.name, text.opset, text.inputs, text.outputs, ordered, constants)
+    needs = {line: _needs(line, producers) for lines in producers.values() for line in lines}
+    return Pattern(rule, text.name, text.opset, text.inputs, text.outputs, producers, constants, needs)
+
+
+def _needs(
+    line: TextNode, producers: Mapping[str, tuple[TextNode, ...]]
+) -> tuple[tuple[int, frozenset[tuple[str, str]]], ...]:
+    return tuple(
+        (index, frozenset((giver.domain, giver.op) for giver in producers[name]))
+        for index, name in enumerate(line.inputs)
+        if name in producers
+    )
 
 
 def _expand(text: Text, book: Rulebook, prefix: str) -> Iterator[tuple[TextNode, ConstantSpec | None]]:

@@ -7,7 +7,7 @@ reason that a person can act on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
@@ -28,7 +28,7 @@ MAX_STEPS = 20_000
 
 @dataclass(frozen=True)
 class Match:
-    """A place where a pattern stands: which node each line of the text is, and what its names are bound to."""
+    """A place where a pattern stands: its nodes in the graph's order, and what the names of the text are bound to."""
 
     pattern: Pattern
     root: Node
@@ -148,16 +148,11 @@ class _Search:
         if name in self._pattern.constants:
             return self._bind_constant(name, value, reader)
         if name in self._state.bindings:
-            return self._state.bindings[name] is value
-        if not value.name and not isinstance(value, Value):
-            pass  # an attribute seen as an argument: a weight without a name, but present
-        elif not value.name:
-            guard = self._pattern.rule.inputs.get(name)
-            if guard is None or not guard.optional:
-                return False
-            self._state.put(self._state.bindings, name, None)
-            return True
-        self._state.put(self._state.bindings, name, value)
+            return self._state.bindings[name] is (None if _is_absent(value) else value)
+        guard = self._pattern.rule.inputs.get(name)
+        if _is_absent(value) and (guard is None or not guard.optional):
+            return False
+        self._state.put(self._state.bindings, name, None if _is_absent(value) else value)
         return True
 
     def _bind_constant(self, name: str, value: Tensor, reader: Node | None) -> bool:
@@ -210,12 +205,15 @@ class _Search:
             return False
         if line.outputs.index(name) != next(i for i, output in enumerate(node.outputs) if output is value):
             return False
+        orders = [arguments for arguments in self._orders(line, node) if self._plausible(line, arguments)]
+        if not orders:
+            return False
         mark = len(self._state.trail)
         if _means_same(self._pattern.rule, line, node.opset) and self._match_attributes(line, node):
             self._state.put(self._state.nodes, node, line)
-            for arguments in self._orders(line, node):
-                goals = self._with_arguments(line, node, arguments, rest)
-                if goals is not False and self._solve(goals):
+            for arguments in orders:
+                pairs = self._pairs(line, arguments)
+                if pairs is not None and self._solve(self._with_pairs(pairs, node, rest)):
                     return True
         self._state.undo(mark)
         return False
@@ -241,24 +239,33 @@ class _Search:
     def _orders(self, line: TextNode, node: Node) -> Iterator[tuple[Tensor, ...]]:
         arguments = self._matcher.view(node).arguments
         yield arguments
-        if len(arguments) == len(line.inputs) == 2 and not line.domain and line.op in schema.COMMUTATIVE:
-            if line.inputs[0] != line.inputs[1]:
-                yield arguments[::-1]
+        commutes = not line.domain and line.op in schema.COMMUTATIVE and len(arguments) == len(line.inputs) == 2
+        if commutes and line.inputs[0] != line.inputs[1]:
+            yield arguments[::-1]
 
-    def _with_arguments(
-        self, line: TextNode, node: Node, arguments: tuple[Tensor, ...], rest: _Goals
-    ) -> _Goals | bool:
-        """Return the goals that the arguments of a node add, lines before constants before inputs; False if they differ."""
-        pairs: list[tuple[int, str, Tensor]] = []
+    def _plausible(self, line: TextNode, arguments: tuple[Tensor, ...]) -> bool:
+        """Tell whether each argument that another line gives comes from an operator that such a line has."""
+        for index, ops in self._pattern.needs[line]:
+            producer = arguments[index].producer if index < len(arguments) else None
+            if producer is None or (producer.domain, producer.op) not in ops:
+                return False
+        return True
+
+    def _pairs(self, line: TextNode, arguments: tuple[Tensor, ...]) -> list[tuple[str, Tensor]] | None:
+        """Pair the names that a line reads with arguments; None if one is there where the other has nothing."""
+        pairs: list[tuple[str, Tensor]] = []
         for index in range(max(len(arguments), len(line.inputs))):
             name = line.inputs[index] if index < len(line.inputs) else ""
             value = arguments[index] if index < len(arguments) else Value("")
-            if not name:
-                if value.name or not isinstance(value, Value):
-                    return False
-            else:
-                pairs.append((self._rank_of(name), name, value))
-        for _, name, value in sorted(pairs, key=lambda pair: -pair[0]):
+            if name:
+                pairs.append((name, value))
+            elif not _is_absent(value):
+                return None
+        return pairs
+
+    def _with_pairs(self, pairs: list[tuple[str, Tensor]], node: Node, rest: _Goals) -> _Goals:
+        """Return the goals with those of a node's arguments before them: lines first, then constants, then inputs."""
+        for name, value in sorted(pairs, key=lambda pair: -self._rank_of(pair[0])):
             rest = (name, value, node, rest)
         return rest
 
@@ -278,9 +285,15 @@ class _Search:
             return False
         labels = {line.label: node for node, line in state.nodes.items() if line.label}
         self._match = Match(
-            self._pattern, self._root, tuple(state.nodes), labels, dict(state.bindings), dict(state.attributes),
-            conditions.known(), conditions.types,
-        )  # fmt: skip
+            self._pattern,
+            self._root,
+            tuple(sorted(state.nodes, key=lambda node: node.position)),
+            labels,
+            dict(state.bindings),
+            dict(state.attributes),
+            conditions.known(),
+            conditions.types,
+        )
         return True
 
     def _use_misses(self) -> Iterator[str]:
@@ -310,12 +323,14 @@ def _same(name: str, first: Attribute | None, second: Attribute | None, rank: in
     return attributes.same(first, second)
 
 
-def _silent(name: str, node: Node, expected: object) -> Attribute | None:
+def _silent(name: str, node: Node, expected: Mapping[str, Attribute | None]) -> Attribute | None:
     """Return what an attribute that the text does not mention must be: its default, where the text was written."""
-    table = expected if isinstance(expected, dict) or hasattr(expected, "get") else {}
-    if name in table:  # type: ignore[operator]
-        return table[name]  # type: ignore[index, no-any-return]
-    return schema.defaults(node.op, node.opset, node.domain).get(name)
+    return expected[name] if name in expected else schema.defaults(node.op, node.opset, node.domain).get(name)
+
+
+def _is_absent(value: Tensor) -> bool:
+    """Tell whether an optional input is not given; an attribute seen as an argument has no name, but is there."""
+    return not value.name and isinstance(value, Value)
 
 
 @lru_cache(maxsize=4096)

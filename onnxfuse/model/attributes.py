@@ -63,13 +63,13 @@ def write(name: str, value: Attribute) -> AttributeProto:
 def _write_list(proto: AttributeProto, values: tuple[int, ...] | tuple[float, ...] | tuple[bytes, ...]) -> None:
     if all(isinstance(value, int) for value in values):
         proto.type = AttributeProto.INTS
-        proto.ints.extend(values)  # type: ignore[arg-type]
+        proto.ints.extend(values)
     elif all(isinstance(value, bytes) for value in values):
         proto.type = AttributeProto.STRINGS
-        proto.strings.extend(values)  # type: ignore[arg-type]
+        proto.strings.extend(values)
     else:
         proto.type = AttributeProto.FLOATS
-        proto.floats.extend(values)  # type: ignore[arg-type]
+        proto.floats.extend(values)
 
 
 def same(first: Attribute | None, second: Attribute | None) -> bool:
@@ -86,11 +86,12 @@ def _unnamed(proto: AttributeProto) -> bytes:
     copy.CopyFrom(proto)
     copy.ClearField("name")
     copy.ClearField("doc_string")
-    return copy.SerializeToString(deterministic=True)
+    data: bytes = copy.SerializeToString(deterministic=True)
+    return data
 
 
 def constant_tensor(attributes: Mapping[str, Attribute]) -> TensorProto | None:
-    """Return the tensor that a Constant node with these attributes produces; None for sparse, string or referenced ones.
+    """Return the tensor that a Constant node with these attributes produces; None for sparse, string and referenced.
 
     `value_float` and `value_floats` are float32, `value_int` and `value_ints` are int64 (ONNX operator Constant).
     """

@@ -60,8 +60,10 @@ def check_versions(proto: ModelProto, name: str) -> None:
     if not proto.ir_version:
         raise InputError(f"{name} states no IR version, so it is no valid ONNX model; export it again")
     if proto.ir_version > onnx.IR_VERSION:
-        raise InputError(f"{name} has IR version {proto.ir_version}, but onnx {onnx.__version__} knows only up to "
-                         f"{onnx.IR_VERSION}; install a newer onnx")
+        raise InputError(
+            f"{name} has IR version {proto.ir_version}, but onnx {onnx.__version__} knows only up to "
+            f"{onnx.IR_VERSION}; install a newer onnx"
+        )
     _check_opsets(proto, name)
 
 
@@ -75,11 +77,15 @@ def _check_opsets(proto: ModelProto, name: str) -> None:
     for opset in proto.opset_import:
         oldest, newest = known.get("" if opset.domain == "ai.onnx" else opset.domain, (None, None))
         if newest is not None and opset.version > newest:
-            raise InputError(f"{name} uses opset {opset.version} of domain {opset.domain or 'ai.onnx'}, but onnx "
-                             f"{onnx.__version__} knows only up to {newest}; install a newer onnx")
+            raise InputError(
+                f"{name} uses opset {opset.version} of domain {opset.domain or 'ai.onnx'}, but onnx "
+                f"{onnx.__version__} knows only up to {newest}; install a newer onnx"
+            )
         if oldest is not None and opset.version < oldest:
-            raise InputError(f"{name} uses opset {opset.version} of domain {opset.domain or 'ai.onnx'}, which does "
-                             "not exist; export it again")
+            raise InputError(
+                f"{name} uses opset {opset.version} of domain {opset.domain or 'ai.onnx'}, which does "
+                "not exist; export it again"
+            )
 
 
 def check_data(viewed: Iterable[tuple[TensorProto, View]], data: DataFiles, own_views: int) -> None:
@@ -92,5 +98,7 @@ def check_data(viewed: Iterable[tuple[TensorProto, View]], data: DataFiles, own_
             own_views -= 1
         data.span(view, tensor.name)
     if own_views:
-        raise InputError("a tensor names the model file itself as its external data, which onnxfuse cannot keep; "
-                         "save the model with inline weights")
+        raise InputError(
+            "a tensor names the model file itself as its external data, which onnxfuse cannot keep; "
+            "save the model with inline weights"
+        )

@@ -104,4 +104,4 @@ def run_nodes(
     opsets = [OperatorSetIdProto(domain="", version=opset)]
     evaluator = ReferenceEvaluator(ModelProto(ir_version=10, graph=graph, opset_import=opsets))
     with np.errstate(all="ignore"):
-        return [np.asarray(result) for result in evaluator.run(None, feeds)]  # type: ignore[union-attr]
+        return [np.asarray(result) for result in evaluator.run(None, feeds)]

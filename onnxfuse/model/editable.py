@@ -95,7 +95,7 @@ class EditableModel:
         _pin_outputs(scope, function.output)
 
     def _argument_types(self, function: FunctionProto) -> dict[str, TypeInfo]:
-        """Return what is known of a function's inputs: what all its calls agree on, nothing if another function calls it."""
+        """Return what all calls of a function agree on about its inputs; nothing if another function calls it."""
         identity = (function.name, schema.domain_of(function.domain))
         inner = {(n.op_type, schema.domain_of(n.domain)) for f in self.proto.functions for n in f.node}
         calls = [] if identity in inner else [node for node in self.nodes if (node.op, node.domain) == identity]

@@ -64,8 +64,9 @@ class ModelFile:
         try:
             return numpy_helper.to_array(tensor) if span is None else _array(tensor, span.read())
         except (TypeError, ValueError, KeyError, NotImplementedError) as error:
-            raise InputError(f"tensor {tensor.name!r}: its data does not fit its type and shape ({error}); export the "
-                             "model again") from error
+            raise InputError(
+                f"tensor {tensor.name!r}: its data does not fit its type and shape ({error}); export the model again"
+            ) from error
 
     def materialize(self) -> ModelProto:
         """Return the whole model in memory, with all weights inline; raises InputError."""

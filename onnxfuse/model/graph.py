@@ -97,7 +97,8 @@ Tensor: TypeAlias = Value | Weight
 class Node(gs.Node):  # type: ignore[misc]
     """A node with its protobuf and the scope it stands in.
 
-    `alive`: it stands in its graph.  `rebuilt`: its protobuf must be brought up to date when the model is written.
+    `position`: its place in the file's order, or that of the node it replaces.  `alive`: it stands in its graph.
+    `rebuilt`: its protobuf must be brought up to date when the model is written.
     """
 
     op: str
@@ -120,6 +121,7 @@ class Node(gs.Node):  # type: ignore[misc]
         super().__init__(op, name, attrs, inputs, outputs, domain)
         self.scope = scope
         self.proto = proto
+        self.position = len(scope.nodes)
         self.alive = True
         self.rebuilt = False
 
@@ -146,8 +148,8 @@ class Scope:
     """One ONNX graph or function body as an editable graph.
 
     `graph.nodes` is in the file's order.  `inserted` maps a node that was taken out to the nodes that stand in its
-    place; `finish` makes that the order of the list.  `added` are new initializers; `given` is what the nodes gave when the
-    graph was read.
+    place; `finish` makes that the order of the list.  `added` are new initializers.  `given` is what the nodes gave
+    when the graph was read.
     """
 
     def __init__(

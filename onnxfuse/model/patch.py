@@ -18,6 +18,7 @@ def patched(model: EditableModel) -> tuple[ModelFile, list[str]]:
     The editable model is used up by this.
     """
     used_before = set(_used_names(model.proto))
+    weights = {tensor.name for tensor in model.proto.graph.initializer}
     for scope in reversed(model.scopes):  # inner before outer: an outer graph copies the nodes that hold inner ones
         if scope.changed:
             _write_nodes(scope)
@@ -25,7 +26,7 @@ def patched(model: EditableModel) -> tuple[ModelFile, list[str]]:
     for scope in model.scopes:
         if isinstance(scope.proto, GraphProto):
             _write_values(scope.proto, scope, used_before - used)
-    notes = _separate_weights(model.proto)
+    notes = _separate_weights(model.proto, weights)
     return model.file.with_proto(model.proto), notes
 
 
@@ -55,12 +56,8 @@ def _rebuild(node: Node) -> None:
 def _write_values(graph: GraphProto, scope: Scope, unused: set[str]) -> None:
     """Add new initializers, drop those whose last user went, and forget the types of values that are gone."""
     outputs = {value.name for value in graph.output}
-    interface = {value.name for value in graph.input}
-    dropped = {
-        name
-        for name, value in scope.values.items()
-        if name in unused - outputs and isinstance(value, Weight) and name not in interface
-    }
+    candidates = unused - outputs
+    dropped = {name for name in candidates if isinstance(scope.values.get(name), Weight)}
     if dropped:
         kept = [tensor for tensor in graph.initializer if tensor.name not in dropped]
         del graph.initializer[:]
@@ -74,11 +71,10 @@ def _write_values(graph: GraphProto, scope: Scope, unused: set[str]) -> None:
             graph.value_info.extend(known)
 
 
-def _separate_weights(proto: ModelProto) -> list[str]:
-    """Take weights out of the graph inputs of a changed model below IR version 4, where they had to be listed."""
+def _separate_weights(proto: ModelProto, weights: set[str]) -> list[str]:
+    """Take the weights out of the graph inputs of a changed model below IR version 4, where they had to be listed."""
     if proto.ir_version >= IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
         return []
-    weights = {tensor.name for tensor in proto.graph.initializer}
     fed = [value for value in proto.graph.input if value.name not in weights]
     listed = len(proto.graph.input) - len(fed)
     del proto.graph.input[:]

@@ -6,7 +6,7 @@ operators commute, and which are not pure functions of their inputs.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -17,7 +17,9 @@ from onnxfuse.model import attributes
 from onnxfuse.model.attributes import Attribute
 
 # Operators whose two operands may change places without changing the value.
-COMMUTATIVE: Final = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal", "Min", "Max", "Sum", "BitwiseAnd", "BitwiseOr"})
+COMMUTATIVE: Final = frozenset(
+    {"Add", "Mul", "And", "Or", "Xor", "Equal", "Min", "Max", "Sum", "BitwiseAnd", "BitwiseOr"}
+)
 
 # Operators that give another value each time, or depend on the mode they run in.
 IMPURE: Final = frozenset({
@@ -53,7 +55,7 @@ def domain_of(domain: str | None) -> str:
     return "" if domain in (None, "ai.onnx") else str(domain)
 
 
-@lru_cache(maxsize=None)
+@cache
 def schema(op: str, opset: int, domain: str = "") -> defs.OpSchema | None:
     """Return the schema of an operator at an opset, or None if the installed onnx does not know it there."""
     try:
@@ -62,14 +64,14 @@ def schema(op: str, opset: int, domain: str = "") -> defs.OpSchema | None:
         return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def since(op: str, opset: int, domain: str = "") -> int:
     """Return the version at which the operator last changed at or before `opset`; 0 if it does not exist there."""
     found = schema(op, opset, domain)
     return 0 if found is None or found.deprecated else found.since_version
 
 
-@lru_cache(maxsize=None)
+@cache
 def defaults(op: str, opset: int, domain: str = "") -> MappingProxyType[str, Attribute | None]:
     """Return the attributes of an operator at an opset with their defaults (None: it has none)."""
     found = schema(op, opset, domain)

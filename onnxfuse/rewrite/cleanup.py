@@ -68,7 +68,7 @@ def _can_rename(source: Tensor, result: Value) -> bool:
 
 
 def reachable(value: Tensor, instead_of: Value) -> bool:
-    """Tell whether all readers of `instead_of` can read `value` by its name: no nearer scope uses that name otherwise."""
+    """Tell whether all readers of `instead_of` can read `value` by name: no nearer scope gives the name to another."""
     return all(user.scope.find(value.name) in (value, None) for user in instead_of.outputs)
 
 
@@ -107,7 +107,13 @@ def _identity_of(node: Node, constants: Constants) -> Hashable | None:
     attributes = tuple(sorted((name, _key(value)) for name, value in node.attrs.items()))
     if any(key is None for _, key in attributes):
         return None
-    return node.op, node.opset, attributes, tuple(_operand(value, constants) for value in node.inputs), len(node.outputs)
+    return (
+        node.op,
+        node.opset,
+        attributes,
+        tuple(_operand(value, constants) for value in node.inputs),
+        len(node.outputs),
+    )
 
 
 def _key(value: Attribute) -> Hashable | None:

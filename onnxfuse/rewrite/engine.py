@@ -60,7 +60,9 @@ class _Rewriter:
 
     def _levels(self, patterns: Sequence[Pattern]) -> list[dict[tuple[str, str], list[_Task]]]:
         """Return the tasks by level and operator: passing-on nodes first, then the rules by their order."""
-        levels: list[dict[tuple[str, str], list[_Task]]] = [{("", "Identity"): [self._bypass], ("", "Cast"): [self._bypass]}]
+        levels: list[dict[tuple[str, str], list[_Task]]] = [
+            {("", "Identity"): [self._bypass], ("", "Cast"): [self._bypass]}
+        ]
         for order in sorted({pattern.rule.order for pattern in patterns}):
             tasks: dict[tuple[str, str], list[_Task]] = {}
             for pattern in (p for p in patterns if p.rule.order == order):

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto, helper, numpy_helper
-from onnx import shape_inference
+from onnx import (
+    GraphProto,
+    ModelProto,
+    OperatorSetIdProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
 from onnxfuse.match.conditions import show
 from onnxfuse.match.search import Match
@@ -79,14 +87,18 @@ class Planner:
             return {}
         nodes = instantiate(lines, values, _main_type(match), match.rule.rewrite.constants, wide=True)
         read = {name for line in lines for name in line.inputs}
-        feeds = {n: _widened(self._constants.array(v)) for n, v in match.bindings.items() if v is not None and n in read}
+        feeds = {
+            n: _widened(self._constants.array(v)) for n, v in match.bindings.items() if v is not None and n in read
+        }
         return dict(zip(wanted, run_nodes(nodes, feeds, wanted, match.rule.rewrite.opset), strict=True))
 
     def _infer(
         self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None]
     ) -> dict[str, TypeInfo]:
         """Return the types of all values of the replacement, as onnx infers them from those of its inputs."""
-        bound = {name: value for name, value in match.bindings.items() if value is not None and name in match.rule.inputs}
+        bound = {
+            name: value for name, value in match.bindings.items() if value is not None and name in match.rule.inputs
+        }
         small = {name: self._integers(value) for name, value in bound.items()}
         key = (
             match.pattern,
@@ -202,7 +214,9 @@ def _rounded(name: str, array: NDArray[np.generic], types: Mapping[str, TypeInfo
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
 
 
-def lowered(op: str, opset: int, arguments: Sequence[Tensor], constants: Constants) -> tuple[list[Tensor], dict[str, Attribute]]:
+def lowered(
+    op: str, opset: int, arguments: Sequence[Tensor], constants: Constants
+) -> tuple[list[Tensor], dict[str, Attribute]]:
     """Return the inputs and the extra attributes with which `op` takes these arguments at `opset`.
 
     Raises Refused if an argument must be an attribute there and is not constant.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onnx import NodeProto, TensorProto
+from onnx import AttributeProto, NodeProto, TensorProto
 
 from onnxfuse.match.search import Match
 from onnxfuse.model.attributes import Attribute, write
@@ -41,7 +41,7 @@ class Splicer:
         operands = [value for node in match.nodes for value in node.inputs]
         for node in match.nodes:
             node.detach()
-        nodes = [self._place(scope, line, *parts) for line, parts in zip(replacement.lines, built, strict=True)]
+        nodes = [self._place(match.root, line, *parts) for line, parts in zip(replacement.lines, built, strict=True)]
         _tell_origin(match, before_names=[record.name or record.op for record in before], nodes=nodes)
         constants = [_constant_node(self._model, scope, weight) for weight in weights] if scope.is_function else []
         scope.replace(match.root, [*constants, *nodes])
@@ -59,17 +59,22 @@ class Splicer:
             bound = match.bindings.get(name)
             if isinstance(bound, Weight) and not bound.name:
                 tensors[name] = bound.tensor
-        weights = []
+        weights: list[Weight] = []
         for name, tensor in sorted(tensors.items()):
             copy = TensorProto()
             copy.CopyFrom(tensor)
             copy.name = self._model.fresh(f"{match.root.outputs[0].name}/{name}")
-            values[name] = Weight(copy)
-            weights.append(values[name])
-        return weights  # type: ignore[return-value]
+            weights.append(Weight(copy))
+            values[name] = weights[-1]
+        return weights
 
     def _build(
-        self, match: Match, replacement: Replacement, line: TextNode, values: dict[str, Tensor], outputs: dict[str, Value]
+        self,
+        match: Match,
+        replacement: Replacement,
+        line: TextNode,
+        values: dict[str, Tensor],
+        outputs: dict[str, Value],
     ) -> tuple[str, list[Tensor], list[Value], dict[str, Attribute]]:
         """Return name, inputs, outputs and attributes of the node that a line becomes."""
         kept = match.labels.get(line.label) if match.rule.keep.get(line.label) else None
@@ -92,9 +97,16 @@ class Splicer:
         return Value(self._model.fresh(f"{match.root.outputs[0].name}/{name}"), info.elem_type, info.dims)
 
     def _place(
-        self, scope: Scope, line: TextNode, name: str, inputs: list[Tensor], outputs: list[Value], attrs: dict[str, Attribute]
+        self,
+        root: Node,
+        line: TextNode,
+        name: str,
+        inputs: list[Tensor],
+        outputs: list[Value],
+        attrs: dict[str, Attribute],
     ) -> Node:
-        node = Node(line.op, line.domain, scope, inputs, outputs, attrs, name, NodeProto())
+        node = Node(line.op, line.domain, root.scope, inputs, outputs, attrs, name, NodeProto())
+        node.position = root.position
         node.rebuilt = True
         return node
 
@@ -107,15 +119,15 @@ def _constant_node(model: EditableModel, scope: Scope, weight: Weight) -> Node:
             if operand is weight:
                 user.inputs[index] = value
     proto = write("value", _tensor_attribute(weight.tensor))
-    node = Node("Constant", "", scope, [], [value], {"value": proto}, model.fresh(f"{weight.name}/Constant"), NodeProto())
+    node = Node(
+        "Constant", "", scope, [], [value], {"value": proto}, model.fresh(f"{weight.name}/Constant"), NodeProto()
+    )
     node.rebuilt = True
     mark_constant(node)
     return node
 
 
 def _tensor_attribute(tensor: TensorProto) -> Attribute:
-    from onnx import AttributeProto
-
     return AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
 
 

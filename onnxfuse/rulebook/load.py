@@ -37,7 +37,9 @@ _KEYS = {
 }  # fmt: skip
 
 # The element types by the names that ONNX text uses: "float", "float16", "int64" ...
-ELEMENT_TYPES: Mapping[str, int] = {name.lower(): int(number) for name, number in TensorProto.DataType.items() if number}
+ELEMENT_TYPES: Mapping[str, int] = {
+    name.lower(): int(number) for name, number in TensorProto.DataType.items() if number
+}
 
 
 def load_rulebook(paths: Sequence[Path] = (), *, builtin: bool = True) -> Rulebook:
@@ -242,7 +244,9 @@ def _check_rule(source: _Source, rule: Rule) -> None:
         if set(text.inputs) != set(rule.inputs):
             raise source.error(f"text '{text.name}' has inputs {list(text.inputs)}, [inputs] has {list(rule.inputs)}")
         if text.outputs != rule.rewrite.outputs:
-            raise source.error(f"text '{text.name}' gives {list(text.outputs)}, the rewrite {list(rule.rewrite.outputs)}")
+            raise source.error(
+                f"text '{text.name}' gives {list(text.outputs)}, the rewrite {list(rule.rewrite.outputs)}"
+            )
         labels = {node.label: node.op for node in text.nodes}
         for label, op in rule.keep.items():
             if labels.get(label) != op:
@@ -271,4 +275,6 @@ def _check_forms(book: Rulebook) -> None:
     for path, text in texts:
         for node in text.nodes:
             if node.domain == FORM and node.op not in book.forms:
-                raise RuleError(f"{path}: text '{text.name}' calls the unknown form '{node.op}'{suggestion(node.op, book.forms)}")
+                raise RuleError(
+                    f"{path}: text '{text.name}' calls the unknown form '{node.op}'{suggestion(node.op, book.forms)}"
+                )

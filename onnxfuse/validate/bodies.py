@@ -141,6 +141,9 @@ def _declared_dims(proto: ModelProto) -> Iterator[tuple[str, tuple[int | str | N
     for value in (*proto.graph.input, *proto.graph.value_info, *proto.graph.output):
         tensor = value.type.tensor_type
         if tensor.HasField("shape"):
-            yield value.name, tuple(
-                dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
+            yield (
+                value.name,
+                tuple(
+                    dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
+                ),
             )

@@ -202,5 +202,3 @@ class _Judge:
 
 def _no_worse(check: OutputCheck, moved: OutputCheck) -> bool:
     return check.max_abs <= _NOISE_FACTOR * moved.max_abs and check.max_rel <= _NOISE_FACTOR * moved.max_rel
-
-

@@ -166,8 +166,4 @@ def _joint_moves(choices: list[Variable], chosen: Mapping[str, int]) -> Iterator
     """Yield assignments that give every variable another value."""
     others = [[value for value in choice.candidates if value != chosen[choice.name]] for choice in choices]
     for step in range(_JOINT_MOVES):
-        yield {
-            choice.name: values[min(step, len(values) - 1)] for choice, values in zip(choices, others, strict=True)
-        }
-
-
+        yield {choice.name: values[min(step, len(values) - 1)] for choice, values in zip(choices, others, strict=True)}

@@ -149,8 +149,9 @@ def _check(site: Site, adapted: bool) -> None:
         if attribute.name not in new.attributes and attribute.name in old.attributes:
             raise site.refuse(f"has the attribute {attribute.name!r}, which does not exist at opset {site.new}")
     if not new.min_input <= len(node.input) <= new.max_input or len(node.output) > new.max_output:
-        raise site.refuse(f"has {len(node.input)} inputs and {len(node.output)} outputs, which opset {site.new} "
-                          "does not allow")
+        raise site.refuse(
+            f"has {len(node.input)} inputs and {len(node.output)} outputs, which opset {site.new} does not allow"
+        )
     if not adapted:
         _check_defaults(site)
 

@@ -84,8 +84,13 @@ class Scope:
 
     @cached_property
     def _tensors(self) -> dict[str, TensorProto]:
-        tensors = {n.output[0]: a.t for n in self.body.node if n.op_type == "Constant" for a in n.attribute
-                   if a.name == "value" and n.output}
+        tensors = {
+            n.output[0]: a.t
+            for n in self.body.node
+            if n.op_type == "Constant"
+            for a in n.attribute
+            if a.name == "value" and n.output
+        }
         if isinstance(self.body, GraphProto):
             fed = {info.name for info in self.body.input}
             tensors |= {tensor.name: tensor for tensor in self.body.initializer if tensor.name not in fed}
@@ -133,8 +138,9 @@ class Site:
     def refuse(self, reason: str) -> OpsetError:
         """Return the error that the node cannot be raised."""
         label = self.node.name or ", ".join(self.node.output)
-        return OpsetError(f"opset {self.old} cannot be raised to {self.new} without loss: {self.op} node {label!r} "
-                          f"{reason}")
+        return OpsetError(
+            f"opset {self.old} cannot be raised to {self.new} without loss: {self.op} node {label!r} {reason}"
+        )
 
     def has(self, name: str) -> bool:
         """Say whether the node has an attribute."""

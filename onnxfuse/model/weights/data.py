@@ -43,8 +43,10 @@ class DataFiles:
         source = self.open(view.location, name)
         length = source.size - view.offset if view.length is None else view.length
         if length < 0 or view.offset + length > source.size:
-            raise InputError(f"tensor {name!r}: its external data file {view.location} has {source.size} bytes, but "
-                             f"bytes {view.offset} to {view.offset + max(length, 0)} are needed; get the file again")
+            raise InputError(
+                f"tensor {name!r}: its external data file {view.location} has {source.size} bytes, but "
+                f"bytes {view.offset} to {view.offset + max(length, 0)} are needed; get the file again"
+            )
         return Span(source, view.offset, length)
 
     def open(self, location: str, name: str) -> Source:
@@ -60,8 +62,10 @@ class DataFiles:
         path = self.folder / location
         real = Path(os.path.realpath(path))
         if not real.is_relative_to(os.path.realpath(self.folder)):
-            raise InputError(f"tensor {name!r}: its external data location {location!r} leads outside the model's "
-                             f"folder, to {real}; put the data file itself beside the model")
+            raise InputError(
+                f"tensor {name!r}: its external data location {location!r} leads outside the model's "
+                f"folder, to {real}; put the data file itself beside the model"
+            )
         return path
 
 
@@ -70,5 +74,7 @@ def check_location(location: str, name: str) -> None:
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
     rooted = windows.drive or windows.root or posix.root
     if "\0" in location or not posix.parts or rooted or ".." in windows.parts or ".." in posix.parts:
-        raise InputError(f"tensor {name!r}: its external data location {location!r} is not a path inside the model's "
-                         "folder; put the data file beside the model and export again")
+        raise InputError(
+            f"tensor {name!r}: its external data location {location!r} is not a path inside the model's "
+            "folder; put the data file beside the model and export again"
+        )

@@ -38,8 +38,10 @@ def follow(proto: ModelProto, path: Path) -> tuple[Path, dict[str, str]]:
         check_location(view.location, tensor.name)
         file = Path(os.path.realpath(path.parent / view.location))
         if not file.is_relative_to(real.parent):
-            raise InputError(f"tensor {tensor.name!r}: its external data is {file}, but {path} is a link to {real}; "
-                             "put both files into one folder")
+            raise InputError(
+                f"tensor {tensor.name!r}: its external data is {file}, but {path} is a link to {real}; "
+                "put both files into one folder"
+            )
         location = file.relative_to(real.parent).as_posix()
         names[location] = view.location
         next(entry for entry in tensor.external_data if entry.key == "location").value = location

@@ -80,9 +80,9 @@ class Packer:
         found = views.raw_data_of(buf, start, end) if self._raw and self._location else None
         if found is not None:
             raw, spelled = found
-            offset = self._append(buf[raw.body:raw.end])
+            offset = self._append(buf[raw.body : raw.end])
             entries = views.view_fields(str(self._location), offset, raw.end - raw.body, spelled)
-            return [buf[start:raw.start], buf[raw.end:end], entries]
+            return [buf[start : raw.start], buf[raw.end : end], entries]
         tensor = TensorProto.FromString(buf[start:end])
         view = views.view_of(tensor)
         return None if view is None else self._place(tensor, view)

@@ -44,11 +44,14 @@ def view_of(tensor: TensorProto) -> View | None:
         length = int(entries["length"]) if "length" in entries else None
         view = View(entries["location"], int(entries.get("offset", "0")), length)
     except (KeyError, ValueError) as error:
-        raise InputError(f"tensor {tensor.name!r}: its external data entry has no location or no number where one "
-                         "must be; export the model again") from error
+        raise InputError(
+            f"tensor {tensor.name!r}: its external data entry has no location or no number where one "
+            "must be; export the model again"
+        ) from error
     if view.offset < 0 or (length is not None and length < 0):
-        raise InputError(f"tensor {tensor.name!r}: its external data has a negative offset or length; export the "
-                         "model again")
+        raise InputError(
+            f"tensor {tensor.name!r}: its external data has a negative offset or length; export the model again"
+        )
     return view
 
 
@@ -85,7 +88,11 @@ def strip(buf: Buffer, location: str) -> tuple[bytes, int]:
             return None
         count += 1
         raw, spelled = found
-        return [buf[start:raw.start], buf[raw.end:end], view_fields(location, raw.body, raw.end - raw.body, spelled)]
+        return [
+            buf[start : raw.start],
+            buf[raw.end : end],
+            view_fields(location, raw.body, raw.end - raw.body, spelled),
+        ]
 
     pieces = wire.rewrite_tensors(buf, lambda start, end: end - start >= VIEW_MIN_BYTES, edit)
     return b"".join(piece for piece in pieces if isinstance(piece, bytes)), count
@@ -101,7 +108,7 @@ def raw_data_of(buf: Buffer, start: int, end: int) -> tuple[wire.Field, bool] | 
     for field in wire.fields(buf, start, end):
         if field.number == _RAW_DATA and field.wire_type == wire.DELIMITED and raw is None:
             raw = field
-        elif field.number == _DATA_LOCATION and buf[field.body:field.end] == b"\0":
+        elif field.number == _DATA_LOCATION and buf[field.body : field.end] == b"\0":
             spelled = True
         elif field.number in (_RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION):
             return None

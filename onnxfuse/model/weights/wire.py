@@ -102,8 +102,9 @@ def fields(buf: Buffer, start: int, end: int) -> Iterator[Field]:
         else:
             stop = body + _fixed_size(wire_type, pos)
         if stop > end:
-            raise WireError(f"field {key >> 3} at byte {pos} ends at byte {stop}, behind its parent's end {end}",
-                            overrun=True)
+            raise WireError(
+                f"field {key >> 3} at byte {pos} ends at byte {stop}, behind its parent's end {end}", overrun=True
+            )
         if key < 8:
             raise WireError(f"field number 0 at byte {pos}")
         yield Field(key >> 3, wire_type, pos, body, stop)
@@ -126,8 +127,9 @@ def rewrite_tensors(buf: Buffer, worth: Worth, edit: Edit) -> list[Piece]:
     return _rewrite(buf, "ModelProto", (0, len(buf)), worth, edit, 0) or [buf[:]]
 
 
-def _rewrite(buf: Buffer, kind: str, bounds: tuple[int, int], worth: Worth, edit: Edit,
-             depth: int) -> list[Piece] | None:
+def _rewrite(
+    buf: Buffer, kind: str, bounds: tuple[int, int], worth: Worth, edit: Edit, depth: int
+) -> list[Piece] | None:
     if kind == TENSOR:
         return edit(buf, *bounds)
     if depth > _MAX_DEPTH:
