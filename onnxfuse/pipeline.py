@@ -18,12 +18,12 @@ from onnxfuse.match.pattern import Pattern, compile_patterns
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.file import ModelFile, from_proto, load
 from onnxfuse.model.opset import raise_opset
-from onnxfuse.model.patch import patched
+from onnxfuse.model.patch import patched, with_weights_apart
 from onnxfuse.model.save import copy, save
 from onnxfuse.progress import Progress, silent
 from onnxfuse.report import ModelRecord, Report, default_opset
 from onnxfuse.rewrite import cleanup
-from onnxfuse.rewrite.engine import rewrite
+from onnxfuse.rewrite.engine import HigherOpset, rewrite
 from onnxfuse.rewrite.trace import Fusion, Trace
 from onnxfuse.rulebook.load import load_rulebook
 from onnxfuse.rulebook.rule import Rulebook
@@ -140,44 +140,53 @@ def _collector_paused() -> Iterator[None]:
 
 
 class _Work:
-    """Rewrites one model, at an opset that its fusions need."""
+    """Rewrites one model, at the opset that is asked for or that its fusions need."""
 
     def __init__(self, patterns: tuple[Pattern, ...], steps: frozenset[str], progress: Progress) -> None:
         self._patterns, self._steps, self._progress = patterns, steps, progress
+        self._ceiling = 0
         self.trace = Trace()
         self.notes: list[str] = []
 
     def run(self, original: ModelFile, opset: str | int) -> tuple[ModelFile, bool]:
         """Return the rewritten model, and whether it differs from the original."""
-        start = raise_opset(original, opset) if isinstance(opset, int) else original
-        editable = self._rewrite(start, PORTABLE.max_opset if opset == "auto" else 0)
-        if self.trace.wanted:
-            start = self._raised(original)
-            editable = self._rewrite(start, 0)
-        changed = bool(self.trace.fusions) or start is not original
+        self._ceiling = PORTABLE.max_opset if opset == "auto" else 0
+        wanted = opset if isinstance(opset, int) else default_opset(original.proto)
+        start = original if wanted == default_opset(original.proto) else _raised(original, int(wanted or 0))
+        editable, start = self._rewrite(original, start)
+        if start is not original:
+            self.notes.append(f"opset {default_opset(original.proto)} -> {default_opset(start.proto)}")
         if not self.trace.fusions:
-            return start, changed
+            return start, start is not original
         result, notes = patched(editable)
         self.notes += notes
-        return result, changed
+        return result, True
 
-    def _rewrite(self, file: ModelFile, max_opset: int) -> EditableModel:
-        editable = EditableModel(file)
-        self.trace = rewrite(editable, self._patterns, steps=self._steps, max_opset=max_opset, progress=self._progress)
-        return editable
-
-    def _raised(self, original: ModelFile) -> ModelFile:
-        """Return the model at the lowest opset that its fusions need, or as near to it as it can be raised."""
-        before = default_opset(original.proto)
-        for wanted, count in sorted(self.trace.wanted.items(), reverse=True):
+    def _rewrite(self, original: ModelFile, start: ModelFile) -> tuple[EditableModel, ModelFile]:
+        """Rewrite a model, from its start again at a higher opset as often as a fusion needs one."""
+        while True:
+            editable = EditableModel(start)
             try:
-                raised = raise_opset(original, wanted)
-            except OpsetError as error:
-                self.notes.append(f"opset kept below {wanted}, which {count} fusions need: {error}")
-                continue
-            self.notes.append(f"opset {before} -> {wanted}, for its fusions")
-            return raised
-        return original
+                self.trace = rewrite(
+                    editable, self._patterns, steps=self._steps, max_opset=self._ceiling, progress=self._progress
+                )
+            except HigherOpset as need:
+                start = self._raise(original, start, need.opset)
+            else:
+                return editable, start
+
+    def _raise(self, original: ModelFile, start: ModelFile, opset: int) -> ModelFile:
+        """Return the original at a higher opset; where that cannot be, note why, ask no more, and return `start`."""
+        try:
+            return _raised(original, opset)
+        except OpsetError as error:
+            self.notes.append(f"the opset is kept below {opset}, which fusions need: {error}")
+            self._ceiling = opset - 1
+            return start
+
+
+def _raised(original: ModelFile, opset: int) -> ModelFile:
+    return raise_opset(with_weights_apart(original), opset)
 
 
 def _choose(book: Rulebook, select: Sequence[str], ignore: Sequence[str]) -> tuple[frozenset[str], tuple[Pattern, ...]]:

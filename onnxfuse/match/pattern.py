@@ -34,13 +34,35 @@ class Capture:
 ConstantPattern: TypeAlias = Literal | Capture
 
 
-@dataclass(frozen=True)
+# The (domain, operator) of a node.
+Op: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line of a match text, with what can be known of it before any graph is seen.
+
+    `needs`: the inputs that other lines give, with the operators that can give them.  `goals`: the inputs in the order
+    in which they are best matched: other lines first, then constants, then inputs of the rule.  `commutes`: the two
+    inputs may change places.  `keeps`: attributes that the text does not mention may be anything.  `versions`: those of
+    the operator at the opsets that the rule is verified for.
+    """
+
+    text: TextNode
+    op: Op
+    needs: tuple[tuple[int, frozenset[Op]], ...]
+    goals: tuple[int, ...]
+    commutes: bool
+    keeps: bool
+    versions: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
 class Pattern:
     """One match text of a rule.
 
     `producers`: for each name that lines of the text give, the lines that can give it (several for a form).
-    `constants`: the names that are constants of the text.  `needs`: for each line, which of its inputs another line
-    gives, with the (domain, operator) pairs that can give it.
+    `constants`: the names that are constants of the text.  `depth`: the most lines from the output up to an input.
     """
 
     rule: Rule
@@ -48,17 +70,14 @@ class Pattern:
     opset: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    producers: Mapping[str, tuple[TextNode, ...]]
+    producers: Mapping[str, tuple[Line, ...]]
     constants: Mapping[str, ConstantPattern]
-    needs: Mapping[TextNode, tuple[tuple[int, frozenset[tuple[str, str]]], ...]]
+    depth: int
 
     @property
-    def roots(self) -> frozenset[tuple[str, str]]:
-        """The (domain, operator) pairs that can give the first output."""
-        return frozenset((node.domain, node.op) for node in self.producers[self.outputs[0]])
-
-    def __hash__(self) -> int:
-        return id(self)
+    def roots(self) -> frozenset[Op]:
+        """The operators that can give the first output."""
+        return frozenset(line.op for line in self.producers[self.outputs[0]])
 
 
 def compile_patterns(book: Rulebook) -> tuple[Pattern, ...]:
@@ -67,35 +86,61 @@ def compile_patterns(book: Rulebook) -> tuple[Pattern, ...]:
 
 
 def _compile(rule: Rule, text: Text, book: Rulebook) -> Pattern:
-    producers: dict[str, tuple[TextNode, ...]] = {}
+    givers: dict[str, list[TextNode]] = {}
     constants: dict[str, ConstantPattern] = {}
     for node, spec in _expand(text, book, ""):
         if node.op == "Constant" and not node.domain:
             constants[node.outputs[0]] = _constant(node, spec)
             continue
-        node = _modernised(node, text.opset, constants)
-        for output in node.outputs:
-            producers[output] = (*producers.get(output, ()), node)
-    names = {**producers, **constants}
+        modern = _modernised(node, text.opset, constants)
+        for output in modern.outputs:
+            givers.setdefault(output, []).append(modern)
+    _check_names(rule, text, givers, constants)
+    lines = {id(node): _line(rule, node, givers, constants) for nodes in givers.values() for node in nodes}
+    producers = {name: tuple(lines[id(node)] for node in nodes) for name, nodes in givers.items()}
+    depth = max(_depth(output, givers, frozenset()) for output in text.outputs)
+    return Pattern(rule, text.name, text.opset, text.inputs, text.outputs, producers, constants, depth)
+
+
+def _check_names(
+    rule: Rule, text: Text, givers: Mapping[str, list[TextNode]], constants: Mapping[str, ConstantPattern]
+) -> None:
     for output in text.outputs:
-        if output not in producers:
+        if output not in givers:
             raise RuleError(f"{rule.path}: text '{text.name}': no line gives the output '{output}'")
-    for node in (n for alternatives in producers.values() for n in alternatives):
-        for name in node.inputs:
-            if name and name not in names and name not in text.inputs:
-                raise RuleError(f"{rule.path}: text '{text.name}': '{name}' is neither an input nor given by a line")
-    needs = {line: _needs(line, producers) for lines in producers.values() for line in lines}
-    return Pattern(rule, text.name, text.opset, text.inputs, text.outputs, producers, constants, needs)
+    for name in (name for nodes in givers.values() for node in nodes for name in node.inputs if name):
+        if name not in givers and name not in constants and name not in text.inputs:
+            raise RuleError(f"{rule.path}: text '{text.name}': '{name}' is neither an input nor given by a line")
 
 
-def _needs(
-    line: TextNode, producers: Mapping[str, tuple[TextNode, ...]]
-) -> tuple[tuple[int, frozenset[tuple[str, str]]], ...]:
-    return tuple(
-        (index, frozenset((giver.domain, giver.op) for giver in producers[name]))
-        for index, name in enumerate(line.inputs)
-        if name in producers
+def _line(
+    rule: Rule, node: TextNode, givers: Mapping[str, list[TextNode]], constants: Mapping[str, ConstantPattern]
+) -> Line:
+    def rank(index: int) -> int:
+        name = node.inputs[index]
+        return 0 if name in givers else 1 if name in constants else 2
+
+    needs = tuple(
+        (index, frozenset((giver.domain, giver.op) for giver in givers[name]))
+        for index, name in enumerate(node.inputs)
+        if name in givers
     )
+    return Line(
+        text=node,
+        op=(node.domain, node.op),
+        needs=needs,
+        goals=tuple(sorted(range(len(node.inputs)), key=rank)),
+        commutes=schema.commutes(node.op, node.domain) and len(set(node.inputs)) == len(node.inputs) == 2,
+        keeps=rule.keep.get(node.label) == node.op,
+        versions=frozenset(schema.since(node.op, opset, node.domain) for opset in rule.verified) - {0},
+    )
+
+
+def _depth(name: str, givers: Mapping[str, list[TextNode]], above: frozenset[str]) -> int:
+    if name in above:
+        return 0
+    inputs = (i for node in givers.get(name, ()) for i in node.inputs)
+    return 1 + max((_depth(i, givers, above | {name}) for i in inputs), default=0) if name in givers else 0
 
 
 def _expand(text: Text, book: Rulebook, prefix: str) -> Iterator[tuple[TextNode, ConstantSpec | None]]:

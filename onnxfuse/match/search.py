@@ -7,20 +7,19 @@ reason that a person can act on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TypeAlias
 
 from onnxfuse.match.conditions import Conditions
 from onnxfuse.match.literals import LiteralMatcher
-from onnxfuse.match.pattern import Capture, Literal, Pattern
+from onnxfuse.match.pattern import Capture, Line, Literal, Pattern
 from onnxfuse.match.view import View, axes_rank, normalise, view
 from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import Constants
 from onnxfuse.model.graph import Node, Tensor, Value
-from onnxfuse.rulebook.rule import Bound, Rule, TextNode
+from onnxfuse.rulebook.rule import Bound, Rule
 
 # Steps after which a search at one node is given up; patterns of real rules need a few dozen.
 MAX_STEPS = 20_000
@@ -70,7 +69,7 @@ class _State:
 
     bindings: dict[str, Tensor | None] = field(default_factory=dict)
     attributes: dict[str, Attribute | None] = field(default_factory=dict)
-    nodes: dict[Node, TextNode] = field(default_factory=dict)
+    nodes: dict[Node, Line] = field(default_factory=dict)
     trail: list[tuple[dict, object]] = field(default_factory=list)  # type: ignore[type-arg]
 
     def put(self, table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]
@@ -121,8 +120,7 @@ class _Search:
 
     def run(self) -> Match | Miss | None:
         name = self._pattern.outputs[0]
-        for line in self._pattern.producers[name]:
-            index = line.outputs.index(name)
+        for index in sorted({line.text.outputs.index(name) for line in self._pattern.producers[name]}):
             if index < len(self._root.outputs):
                 self._solve((name, self._root.outputs[index], None, None))
             if self._match:
@@ -169,8 +167,7 @@ class _Search:
 
     def _counts_axes(self, reader: Node, value: Tensor) -> bool:
         arguments = self._matcher.view(reader).arguments
-        index = next(i for i, argument in enumerate(arguments) if argument is value)
-        return schema.argument_name(reader.op, index) in schema.AXES
+        return schema.argument_name(reader.op, _index(value, arguments)) in schema.AXES
 
     def _keeps_rank(self, value: Tensor, reader: Node, wanted: Capture | None = None) -> bool:
         """Tell whether a number has no more dims than its partner, so that it cannot make the result larger."""
@@ -198,81 +195,43 @@ class _Search:
             return False
         if node in self._state.nodes:
             return self._state.nodes[node] in lines and self._solve(rest)
-        return any(self._match_node(line, node, name, value, rest) for line in lines)
+        op = (node.domain, node.op)
+        return any(self._match_node(line, node, name, value, rest) for line in lines if line.op == op)
 
-    def _match_node(self, line: TextNode, node: Node, name: str, value: Tensor, rest: _Goals) -> bool:
-        if node.op != line.op or node.domain != line.domain:
-            return False
-        if line.outputs.index(name) != next(i for i, output in enumerate(node.outputs) if output is value):
-            return False
-        orders = [arguments for arguments in self._orders(line, node) if self._plausible(line, arguments)]
-        if not orders:
+    def _match_node(self, line: Line, node: Node, name: str, value: Tensor, rest: _Goals) -> bool:
+        arguments = self._matcher.view(node).arguments
+        orders = [order for order in _orders(line, arguments) if _plausible(line, order)]
+        if not orders or line.text.outputs.index(name) != _index(value, node.outputs):
             return False
         mark = len(self._state.trail)
-        if _means_same(self._pattern.rule, line, node.opset) and self._match_attributes(line, node):
+        if self._means_same(line, node) and self._match_attributes(line, node):
             self._state.put(self._state.nodes, node, line)
-            for arguments in orders:
-                pairs = self._pairs(line, arguments)
-                if pairs is not None and self._solve(self._with_pairs(pairs, node, rest)):
+            for order in orders:
+                if _fits(line, order) and self._solve(_with_arguments(line, order, node, rest)):
                     return True
         self._state.undo(mark)
         return False
 
-    def _match_attributes(self, line: TextNode, node: Node) -> bool:
-        actual = self._matcher.view(node).attributes
-        expected = schema.defaults(line.op, self._pattern.opset, line.domain)
-        kept = self._pattern.rule.keep.get(line.label) == line.op
+    def _means_same(self, line: Line, node: Node) -> bool:
+        """Tell whether an operator means here what it means at an opset for which the rule is verified."""
+        return bool(node.domain) or schema.since(node.op, node.opset) in line.versions
+
+    def _match_attributes(self, line: Line, node: Node) -> bool:
+        actual, text = self._matcher.view(node).attributes, line.text
+        expected = schema.defaults(text.op, self._pattern.opset, text.domain)
         rank = axes_rank(node)
-        for name in {**actual, **line.attributes}:
+        for name in {**actual, **text.attributes}:
             value = actual.get(name)
-            wanted = line.attributes.get(name)
+            wanted = text.attributes.get(name)
             if isinstance(wanted, Bound):
                 if not self._bind_attribute(wanted.name, normalise(value, rank) if name in schema.AXES else value):
                     return False
             elif wanted is not None:
                 if not _same(name, value, wanted, rank):
                     return False
-            elif not kept and not _same(name, value, _silent(name, node, expected), rank):
+            elif not line.keeps and not _same(name, value, _silent(name, node, expected), rank):
                 return False
         return True
-
-    def _orders(self, line: TextNode, node: Node) -> Iterator[tuple[Tensor, ...]]:
-        arguments = self._matcher.view(node).arguments
-        yield arguments
-        commutes = not line.domain and line.op in schema.COMMUTATIVE and len(arguments) == len(line.inputs) == 2
-        if commutes and line.inputs[0] != line.inputs[1]:
-            yield arguments[::-1]
-
-    def _plausible(self, line: TextNode, arguments: tuple[Tensor, ...]) -> bool:
-        """Tell whether each argument that another line gives comes from an operator that such a line has."""
-        for index, ops in self._pattern.needs[line]:
-            producer = arguments[index].producer if index < len(arguments) else None
-            if producer is None or (producer.domain, producer.op) not in ops:
-                return False
-        return True
-
-    def _pairs(self, line: TextNode, arguments: tuple[Tensor, ...]) -> list[tuple[str, Tensor]] | None:
-        """Pair the names that a line reads with arguments; None if one is there where the other has nothing."""
-        pairs: list[tuple[str, Tensor]] = []
-        for index in range(max(len(arguments), len(line.inputs))):
-            name = line.inputs[index] if index < len(line.inputs) else ""
-            value = arguments[index] if index < len(arguments) else Value("")
-            if name:
-                pairs.append((name, value))
-            elif not _is_absent(value):
-                return None
-        return pairs
-
-    def _with_pairs(self, pairs: list[tuple[str, Tensor]], node: Node, rest: _Goals) -> _Goals:
-        """Return the goals with those of a node's arguments before them: lines first, then constants, then inputs."""
-        for name, value in sorted(pairs, key=lambda pair: -self._rank_of(pair[0])):
-            rest = (name, value, node, rest)
-        return rest
-
-    def _rank_of(self, name: str) -> int:
-        if name in self._pattern.producers:
-            return 0
-        return 1 if name in self._pattern.constants else 2
 
     def _accept(self) -> bool:
         """Check what is left to check once the structure is there; True if the match stands."""
@@ -283,7 +242,7 @@ class _Search:
             if self._miss is None or len(reasons) < len(self._miss.reasons):
                 self._miss = Miss(self._pattern, self._root, tuple(reasons))
             return False
-        labels = {line.label: node for node, line in state.nodes.items() if line.label}
+        labels = {line.text.label: node for node, line in state.nodes.items() if line.text.label}
         self._match = Match(
             self._pattern,
             self._root,
@@ -333,13 +292,32 @@ def _is_absent(value: Tensor) -> bool:
     return not value.name and isinstance(value, Value)
 
 
-@lru_cache(maxsize=4096)
-def _versions(op: str, domain: str, verified: tuple[int, ...]) -> frozenset[int]:
-    return frozenset(schema.since(op, opset, domain) for opset in verified) - {0}
+def _orders(line: Line, arguments: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], ...]:
+    return (arguments, arguments[::-1]) if line.commutes and len(arguments) == 2 else (arguments,)
 
 
-def _means_same(rule: Rule, line: TextNode, opset: int) -> bool:
-    """Tell whether an operator means at `opset` what it means at one of the opsets the rule is verified for."""
-    if line.domain:
-        return True
-    return schema.since(line.op, opset) in _versions(line.op, line.domain, rule.verified)
+def _plausible(line: Line, arguments: tuple[Tensor, ...]) -> bool:
+    """Tell whether each argument that another line gives comes from an operator that such a line has."""
+    for index, ops in line.needs:
+        producer = arguments[index].producer if index < len(arguments) else None
+        if producer is None or (producer.domain, producer.op) not in ops:
+            return False
+    return True
+
+
+def _fits(line: Line, arguments: tuple[Tensor, ...]) -> bool:
+    """Tell whether nothing is given where the line has nothing."""
+    names = line.text.inputs
+    return all(_is_absent(value) for i, value in enumerate(arguments) if i >= len(names) or not names[i])
+
+
+def _with_arguments(line: Line, arguments: tuple[Tensor, ...], node: Node, rest: _Goals) -> _Goals:
+    """Return the goals with those of a node's arguments before them."""
+    for index in reversed(line.goals):
+        if name := line.text.inputs[index]:
+            rest = (name, arguments[index] if index < len(arguments) else Value(""), node, rest)
+    return rest
+
+
+def _index(value: Tensor, values: Sequence[Tensor]) -> int:
+    return next(index for index, other in enumerate(values) if other is value)

@@ -64,12 +64,12 @@ class Value(gs.Variable):  # type: ignore[misc]
     @property
     def elem_type(self) -> int | None:
         """The TensorProto data type; None where it is not known or the value is no tensor."""
-        return self.dtype  # type: ignore[no-any-return]
+        return self.dtype
 
     @property
     def dims(self) -> Dims:
         """The dims: int, symbol, or None for one that is not known; None if the rank is not known."""
-        return self.shape  # type: ignore[no-any-return]
+        return self.shape
 
     @property
     def producer(self) -> Node | None:

@@ -30,6 +30,19 @@ def patched(model: EditableModel) -> tuple[ModelFile, list[str]]:
     return model.file.with_proto(model.proto), notes
 
 
+def with_weights_apart(file: ModelFile) -> ModelFile:
+    """Return a model below IR version 4 without the weights among its graph inputs; any other as it is.
+
+    Only below that version are they constants although they are listed; a higher opset needs a higher IR version.
+    """
+    if file.proto.ir_version >= IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
+        return file
+    proto = ModelProto()
+    proto.CopyFrom(file.proto)
+    _separate_weights(proto, {tensor.name for tensor in proto.graph.initializer})
+    return file.with_proto(proto)
+
+
 def _write_nodes(scope: Scope) -> None:
     scope.finish()
     for node in scope.nodes:

@@ -50,6 +50,11 @@ MOVED: Final[MappingProxyType[str, dict[int, tuple[str, int]]]] = MappingProxyTy
 AXES: Final = frozenset({"axis", "axes"})
 
 
+def commutes(op: str, domain: str = "") -> bool:
+    """Tell whether the two operands of an operator may change places."""
+    return not domain and op in COMMUTATIVE
+
+
 def domain_of(domain: str | None) -> str:
     """Return the canonical name of an operator domain: "ai.onnx" is the default domain ""."""
     return "" if domain in (None, "ai.onnx") else str(domain)

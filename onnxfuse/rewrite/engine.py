@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from onnxfuse.errors import InternalError
 from onnxfuse.match.pattern import Pattern
@@ -28,6 +28,14 @@ _Task: TypeAlias = Callable[[Node], bool]
 MAX_APPLICATIONS_PER_NODE = 20
 
 
+class HigherOpset(Exception):
+    """A fusion needs a higher opset than the model has."""
+
+    def __init__(self, opset: int) -> None:
+        super().__init__(opset)
+        self.opset = opset
+
+
 def rewrite(
     model: EditableModel,
     patterns: Sequence[Pattern],
@@ -38,8 +46,8 @@ def rewrite(
 ) -> Trace:
     """Apply clean-up steps and patterns to a model until nothing changes, and return what was done.
 
-    Fusions that need an opset above the model's but not above `max_opset` are applied as if the model had it, and
-    counted in the trace's `wanted`: if there are any, the model must be raised and rewritten again.
+    Raises HigherOpset at the first fusion that needs an opset above the model's but not above `max_opset`: then the
+    model must be raised to that and rewritten from its start.
     """
     return _Rewriter(model, patterns, steps, max_opset, progress).run()
 
@@ -55,7 +63,7 @@ class _Rewriter:
         self._splicer = Splicer(model, self._constants)
         self._trace = Trace()
         self._misses: dict[tuple[str, Node], str] = {}
-        self._depth = max((len(pattern.producers) for pattern in patterns), default=1)
+        self._depth = max((pattern.depth for pattern in patterns), default=1)
         self._worklist = Worklist[_Task](self._levels(patterns))
 
     def _levels(self, patterns: Sequence[Pattern]) -> list[dict[tuple[str, str], list[_Task]]]:
@@ -123,17 +131,22 @@ class _Rewriter:
         try:
             replacement = self._planner.plan(match)
             needed = needed_opset(match.rule, [(line.domain, line.op) for line in replacement.lines], match.root.opset)
-            if needed is None or needed > max(self._max_opset, match.root.opset):
-                raise Refused(f"needs opset {needed or '(none known)'}, the model has {match.root.opset}")
+            if needed is None or needed > match.root.opset:
+                self._ask_for(needed, match.root)
             readers = [u for v in match.bindings.values() if v is not None and not v.constant for u in v.outputs]
             fusion, nodes = self._splicer.splice(match, replacement)
         except Refused as refusal:
             self._note_miss(match.rule, match.root, str(refusal))
             return False
-        if needed > match.root.scope.opset:
-            self._trace.wanted[needed] = self._trace.wanted.get(needed, 0) + 1
         self._changed(fusion, [*nodes, *readers])
         return True
+
+    def _ask_for(self, opset: int | None, node: Node) -> NoReturn:
+        if opset is None:
+            raise Refused(f"no opset has what the rule needs from {node.opset} on")
+        if opset <= self._max_opset and not node.scope.is_function:
+            raise HigherOpset(opset)
+        raise Refused(f"needs opset {opset}, the model has {node.opset}")
 
     def _note_miss(self, rule: Rule, node: Node, reason: str) -> None:
         self._misses.setdefault((rule.name, node), reason)

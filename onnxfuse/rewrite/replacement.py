@@ -51,6 +51,7 @@ class Planner:
     def __init__(self, constants: Constants) -> None:
         self._constants = constants
         self._inferred: dict[object, dict[str, TypeInfo]] = {}
+        self._folded: dict[object, dict[str, NDArray[np.generic]]] = {}
 
     def plan(self, match: Match) -> Replacement:
         """Return the replacement of a match.
@@ -82,15 +83,20 @@ class Planner:
     def _fold(
         self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None], wanted: list[str]
     ) -> dict[str, NDArray[np.generic]]:
-        """Compute constants in float64."""
+        """Compute constants in float64; those that depend on attributes alone are computed once for equal ones."""
         if not wanted:
             return {}
-        nodes = instantiate(lines, values, _main_type(match), match.rule.rewrite.constants, wide=True)
         read = {name for line in lines for name in line.inputs}
-        feeds = {
-            n: _widened(self._constants.array(v)) for n, v in match.bindings.items() if v is not None and n in read
-        }
-        return dict(zip(wanted, run_nodes(nodes, feeds, wanted, match.rule.rewrite.opset), strict=True))
+        bound = {name: value for name, value in match.bindings.items() if value is not None and name in read}
+        key = None if bound else (match.pattern, tuple(wanted), _key(values))
+        if key not in self._folded:
+            feeds = {name: _widened(self._constants.array(value)) for name, value in bound.items()}
+            nodes = instantiate(lines, values, _main_type(match), match.rule.rewrite.constants, wide=True)
+            results = run_nodes(nodes, feeds, wanted, match.rule.rewrite.opset)
+            if key is None:
+                return dict(zip(wanted, results, strict=True))
+            self._folded[key] = dict(zip(wanted, results, strict=True))
+        return self._folded[key]
 
     def _infer(
         self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None]
@@ -104,7 +110,7 @@ class Planner:
             match.pattern,
             tuple((name, value.elem_type, value.dims) for name, value in bound.items()),
             tuple(None if array is None else array.tobytes() for array in small.values()),
-            repr(sorted(values.items(), key=lambda item: item[0])),
+            _key(values),
         )
         if key not in self._inferred:
             self._inferred[key] = _run_inference(match, lines, values, bound, small)
@@ -113,6 +119,10 @@ class Planner:
     def _integers(self, value: Tensor) -> NDArray[np.int64] | None:
         """Return the elements of a small integer constant, which may be a shape or axes."""
         return self._constants.small(value) if value.constant and value.elem_type == TensorProto.INT64 else None
+
+
+def _key(values: Mapping[str, Attribute | None]) -> str:
+    return repr(sorted(values.items(), key=lambda item: item[0]))
 
 
 def _plain(array: NDArray[np.generic]) -> Attribute:

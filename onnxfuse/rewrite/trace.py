@@ -62,14 +62,10 @@ class NearMiss:
 
 @dataclass
 class Trace:
-    """All that happened to a model, in order.
-
-    `wanted` counts, for each opset above the model's, the sites that a rule would fuse there.
-    """
+    """All that happened to a model, in order, and what almost happened."""
 
     fusions: list[Fusion] = field(default_factory=list)
     near_misses: list[NearMiss] = field(default_factory=list)
-    wanted: dict[int, int] = field(default_factory=dict)
 
 
 def records(nodes: Sequence[Node]) -> tuple[NodeRecord, ...]:

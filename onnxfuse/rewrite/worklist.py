@@ -19,15 +19,18 @@ class Worklist(Generic[Task]):
 
     def __init__(self, levels: Sequence[Mapping[tuple[str, str], Sequence[Task]]]) -> None:
         self._levels = levels
+        self._levels_of: dict[tuple[str, str], list[int]] = {}
+        for level, tasks in enumerate(levels):
+            for op in tasks:
+                self._levels_of.setdefault(op, []).append(level)
         self._queues: list[deque[Node]] = [deque() for _ in levels]
         self._waiting: list[set[Node]] = [set() for _ in levels]
 
     def add(self, nodes: Iterable[Node]) -> None:
         """Put nodes into the queue of every level that has something to try on them."""
         for node in nodes:
-            key = (node.domain, node.op)
-            for level, tasks in enumerate(self._levels):
-                if key in tasks and node not in self._waiting[level]:
+            for level in self._levels_of.get((node.domain, node.op), ()):
+                if node not in self._waiting[level]:
                     self._waiting[level].add(node)
                     self._queues[level].append(node)
 
