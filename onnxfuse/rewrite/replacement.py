@@ -110,6 +110,7 @@ class Planner:
             match.pattern,
             tuple((name, value.elem_type, value.dims) for name, value in bound.items()),
             tuple(None if array is None else array.tobytes() for array in small.values()),
+            tuple(_key(kept_attributes(match, line)) for line in lines if line.label),
             _key(values),
         )
         if key not in self._inferred:
