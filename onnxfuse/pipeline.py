@@ -154,13 +154,9 @@ class _Work:
         wanted = opset if isinstance(opset, int) else default_opset(original.proto)
         start = original if wanted == default_opset(original.proto) else _raised(original, int(wanted or 0))
         editable, start = self._rewrite(original, start)
-        if start is not original:
-            self.notes.append(f"opset {default_opset(original.proto)} -> {default_opset(start.proto)}")
-        if not self.trace.fusions:
-            return start, start is not original
-        result, notes = patched(editable)
-        self.notes += notes
-        return result, True
+        result = patched(editable) if self.trace.fusions else start
+        self.notes += _version_changes(original.proto, result.proto)
+        return result, result is not original
 
     def _rewrite(self, original: ModelFile, start: ModelFile) -> tuple[EditableModel, ModelFile]:
         """Rewrite a model, from its start again at a higher opset as often as a fusion needs one."""
@@ -183,6 +179,16 @@ class _Work:
             self.notes.append(f"the opset is kept below {opset}, which fusions need: {error}")
             self._ceiling = opset - 1
             return start
+
+
+def _version_changes(before: ModelProto, after: ModelProto) -> Iterator[str]:
+    """Yield sentences on what changed in the header of the model."""
+    if default_opset(before) != default_opset(after):
+        yield f"opset {default_opset(before)} -> {default_opset(after)}"
+    if before.ir_version != after.ir_version:
+        unlisted = len(before.graph.input) - len(after.graph.input)
+        weights = f": {unlisted} weights are no longer listed as graph inputs" if unlisted else ""
+        yield f"IR version {before.ir_version} -> {after.ir_version}{weights}"
 
 
 def _raised(original: ModelFile, opset: int) -> ModelFile:

@@ -12,22 +12,21 @@ from onnxfuse.model.file import ModelFile
 from onnxfuse.model.graph import Node, Scope, Weight
 
 
-def patched(model: EditableModel) -> tuple[ModelFile, list[str]]:
-    """Return the file with the changes of an editable model in it, and notes on what else had to change.
+def patched(model: EditableModel) -> ModelFile:
+    """Return the file with the changes of an editable model in it.
 
     The editable model is used up by this.
     """
-    used_before = set(_used_names(model.proto))
+    unused = set(_names_read_before(model.proto)) - set(_names_read_now(model))
     weights = {tensor.name for tensor in model.proto.graph.initializer}
     for scope in reversed(model.scopes):  # inner before outer: an outer graph copies the nodes that hold inner ones
-        if scope.changed:
+        changed = scope.changed
+        if changed:
             _write_nodes(scope)
-    used = set(_used_names(model.proto))
-    for scope in model.scopes:
         if isinstance(scope.proto, GraphProto):
-            _write_values(scope.proto, scope, used_before - used)
-    notes = _separate_weights(model.proto, weights)
-    return model.file.with_proto(model.proto), notes
+            _write_values(scope.proto, scope, unused, changed)
+    _separate_weights(model.proto, weights)
+    return model.file.with_proto(model.proto)
 
 
 def with_weights_apart(file: ModelFile) -> ModelFile:
@@ -66,7 +65,7 @@ def _rebuild(node: Node) -> None:
         proto.attribute.extend(attributes.write(name, value) for name, value in sorted(node.attrs.items()))
 
 
-def _write_values(graph: GraphProto, scope: Scope, unused: set[str]) -> None:
+def _write_values(graph: GraphProto, scope: Scope, unused: set[str], changed: bool) -> None:
     """Add new initializers, drop those whose last user went, and forget the types of values that are gone."""
     outputs = {value.name for value in graph.output}
     candidates = unused - outputs
@@ -76,7 +75,7 @@ def _write_values(graph: GraphProto, scope: Scope, unused: set[str]) -> None:
         del graph.initializer[:]
         graph.initializer.extend(kept)
     graph.initializer.extend(scope.added)
-    if scope.changed or dropped or scope.added:
+    if changed or dropped or scope.added:
         gone = dropped | (scope.given - {name for node in graph.node for name in node.output})
         known = [info for info in graph.value_info if info.name not in gone]
         if len(known) < len(graph.value_info):
@@ -84,36 +83,46 @@ def _write_values(graph: GraphProto, scope: Scope, unused: set[str]) -> None:
             graph.value_info.extend(known)
 
 
-def _separate_weights(proto: ModelProto, weights: set[str]) -> list[str]:
+def _separate_weights(proto: ModelProto, weights: set[str]) -> None:
     """Take the weights out of the graph inputs of a changed model below IR version 4, where they had to be listed."""
     if proto.ir_version >= IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
-        return []
+        return
     fed = [value for value in proto.graph.input if value.name not in weights]
-    listed = len(proto.graph.input) - len(fed)
     del proto.graph.input[:]
     proto.graph.input.extend(fed)
-    before = proto.ir_version
     needed = helper.find_min_ir_version_for(proto.opset_import, ignore_unknown=True)
     proto.ir_version = max(needed, IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS)
-    return [f"IR version {before} -> {proto.ir_version}: {listed} weights are no longer listed as graph inputs"]
 
 
-def _used_names(proto: ModelProto) -> Iterator[str]:
-    """Yield every name that a node of any scope reads or a graph gives, training graphs included."""
-    graphs = [proto.graph]
-    for info in proto.training_info:
-        graphs += [info.initialization, info.algorithm]
-        yield from (binding.key for binding in (*info.initialization_binding, *info.update_binding))
-        yield from (binding.value for binding in (*info.initialization_binding, *info.update_binding))
-    for graph in graphs:
-        yield from _names_read(graph)
+def _names_read_before(proto: ModelProto) -> Iterator[str]:
+    """Yield every name that a node of any scope reads or a graph gives in a model that has not been written yet."""
+    yield from _names_read(proto.graph)
     for function in proto.functions:
         yield from _names_read(function)
 
 
+def _names_read_now(model: EditableModel) -> Iterator[str]:
+    """Yield every name that something in the edited model refers to, training and annotations included."""
+    for scope in model.scopes:
+        yield from _outputs(scope.proto)
+        for node in scope.in_order():
+            yield from (value.name for value in node.inputs)
+        if isinstance(scope.proto, GraphProto):
+            for note in scope.proto.quantization_annotation:
+                yield note.tensor_name
+    for info in model.proto.training_info:
+        for graph in (info.initialization, info.algorithm):
+            yield from _names_read(graph)
+        for binding in (*info.initialization_binding, *info.update_binding):
+            yield from (binding.key, binding.value)
+
+
+def _outputs(graph: GraphProto | FunctionProto) -> Iterable[str]:
+    return graph.output if isinstance(graph, FunctionProto) else (value.name for value in graph.output)
+
+
 def _names_read(graph: GraphProto | FunctionProto) -> Iterator[str]:
-    outputs: Iterable[str] = graph.output if isinstance(graph, FunctionProto) else (v.name for v in graph.output)
-    yield from outputs
+    yield from _outputs(graph)
     for node in graph.node:
         yield from node.input
         for attribute in node.attribute:
