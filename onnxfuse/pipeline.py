@@ -65,7 +65,7 @@ class Result:
 
         Raises OutputError if it cannot be written.
         """
-        (save if self.changed else copy)(self.file, Path(path))
+        _write(self.file, self.changed, Path(path))
 
 
 def optimize(
@@ -112,7 +112,7 @@ def optimize(
     written = target if validation is None or validation.ok else None
     if written is not None and not dry_run:
         progress("writing", 0, 0)
-        (save if changed else copy)(result, written)
+        _write(result, changed, written)
     record = _record(original, result, changed, None if dry_run else written)
     report = Report.of(
         record,
@@ -208,6 +208,11 @@ def _check_target(original: ModelFile, output: Path, in_place: bool) -> Path:
     if not output.parent.is_dir():
         raise OutputError(f"{output}: there is no folder {output.parent}; create it or give another output")
     return output
+
+
+def _write(model: ModelFile, changed: bool, output: Path) -> None:
+    """Write a model; a file that did not change is copied byte for byte."""
+    (copy if model.path is not None and not changed else save)(model, output)
 
 
 def _record(original: ModelFile, result: ModelFile, changed: bool, output: Path | None) -> ModelRecord:
