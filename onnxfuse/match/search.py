@@ -133,7 +133,8 @@ class _Search:
         if self._steps > MAX_STEPS:
             return True
         if goals is None:
-            return self._accept()
+            missing = next((name for name in self._pattern.outputs if name not in self._state.bindings), None)
+            return self._accept() if missing is None else self._seek(missing)
         name, value, reader, rest = goals
         mark = len(self._state.trail)
         if self._bind(name, value, reader) and self._descend(name, value, rest):
@@ -197,6 +198,17 @@ class _Search:
             return self._state.nodes[node] in lines and self._solve(rest)
         op = (node.domain, node.op)
         return any(self._match_node(line, node, name, value, rest) for line in lines if line.op == op)
+
+    def _seek(self, output: str) -> bool:
+        """Look for a further output of the text, which is not above the root, among the readers of what is bound."""
+        for line in self._pattern.producers[output]:
+            bound = [self._state.bindings.get(name) for name in line.text.inputs]
+            known = next((value for value in bound if value is not None and not value.constant), None)
+            index = line.text.outputs.index(output)
+            readers = [] if known is None else [n for n in dict.fromkeys(known.outputs) if n not in self._state.nodes]
+            if any(self._solve((output, n.outputs[index], None, None)) for n in readers if len(n.outputs) > index):
+                return True
+        return False
 
     def _match_node(self, line: Line, node: Node, name: str, value: Tensor, rest: _Goals) -> bool:
         arguments = self._matcher.view(node).arguments

@@ -76,11 +76,12 @@ class EditableModel:
         for name in proto.output:
             if name and name not in scope.values:
                 scope.values[name] = _typed(name, types)
-        scope.add(make_node(proto, scope))
+        node = make_node(proto, scope)
+        scope.add(node)
         inferred = dict(subgraphs(twin))
         for attribute, graph in subgraphs(proto):
             path = f"{scope.path}{proto.name or proto.op_type}.{attribute}/"
-            inner = Scope(graph, scope.opsets, path, scope)
+            inner = Scope(graph, scope.opsets, path, scope, node)
             self._add_graph(inner, graph, inferred.get(attribute, graph))
 
     def _add_function(self, function: FunctionProto) -> None:

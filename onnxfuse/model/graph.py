@@ -169,7 +169,7 @@ class Node(gs.Node):  # type: ignore[misc]
 
 
 class Scope:
-    """One ONNX graph or function body as an editable graph.
+    """One ONNX graph or function body as an editable graph; `owner` is the node that a nested graph belongs to.
 
     `graph.nodes` is in the file's order.  `inserted` maps a node that was taken out to the nodes that stand in its
     place; `finish` makes that the order of the list.  `added` are new initializers.  `given` is what the nodes gave
@@ -177,12 +177,18 @@ class Scope:
     """
 
     def __init__(
-        self, proto: GraphProto | FunctionProto, opsets: dict[str, int], path: str, parent: Scope | None = None
+        self,
+        proto: GraphProto | FunctionProto,
+        opsets: dict[str, int],
+        path: str,
+        parent: Scope | None = None,
+        owner: Node | None = None,
     ) -> None:
         self.proto = proto
         self.opsets = opsets
         self.path = path
         self.parent = parent
+        self.owner = owner
         self.values: dict[str, Tensor] = {}
         self.inserted: dict[Node, list[Node]] = {}
         self.added: list[TensorProto] = []
@@ -217,6 +223,14 @@ class Scope:
         """Append a node that was read from the file."""
         self.nodes.append(node)
         self.given.update(value.name for value in node.outputs)
+
+    def holder(self, node: Node) -> Node | None:
+        """Return the node of this scope that is, or holds in its graphs, a node; None if it stands elsewhere."""
+        while node.scope is not self:
+            if node.scope.owner is None:
+                return None
+            node = node.scope.owner
+        return node
 
     def replace(self, node: Node, replacements: list[Node]) -> None:
         """Put nodes in the place of `node`, which has been detached."""
@@ -272,7 +286,8 @@ def make_node(proto: NodeProto, scope: Scope) -> Node:
 
 def mark_constant(node: Node) -> None:
     """Mark the outputs of a node as constant if it is a pure function of constants."""
-    if all(value.constant for value in node.inputs) and schema.is_pure(node.op, node.opset, node.domain):
+    foldable = schema.is_pure(node.op, node.opset, node.domain) and node.op not in schema.UNFOLDED
+    if foldable and all(value.constant for value in node.inputs):
         plain = all(not isinstance(a, AttributeProto) or _is_tensor(a) for a in node.attrs.values())
         for value in node.outputs:
             value.constant = plain

@@ -12,7 +12,7 @@ from onnxfuse.model.constants import Constants
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node, Scope, Tensor, Value, Weight, mark_constant
 from onnxfuse.model.shapes import UNKNOWN
-from onnxfuse.rewrite.replacement import Replacement, kept_attributes, lowered
+from onnxfuse.rewrite.replacement import Refused, Replacement, kept_attributes, lowered
 from onnxfuse.rewrite.trace import Fusion, WeightRecord, records
 from onnxfuse.rulebook.instantiate import resolve
 from onnxfuse.rulebook.rule import TextNode
@@ -33,7 +33,7 @@ class Splicer:
 
         Raises Refused, with the graph as it was, if an argument cannot be written at the model's opset.
         """
-        scope, outputs = match.root.scope, match.outputs
+        scope, outputs, anchor = match.root.scope, match.outputs, _anchor(match)
         values: dict[str, Tensor] = {n: v if v is not None else Value("") for n, v in match.bindings.items()}
         weights = self._new_weights(match, replacement, values)
         built = [self._build(match, replacement, line, values, outputs) for line in replacement.lines]
@@ -41,10 +41,10 @@ class Splicer:
         operands = [value for node in match.nodes for value in node.inputs]
         for node in match.nodes:
             node.detach()
-        nodes = [self._place(match.root, line, *parts) for line, parts in zip(replacement.lines, built, strict=True)]
+        nodes = [self._place(anchor, line, *parts) for line, parts in zip(replacement.lines, built, strict=True)]
         _tell_origin(match, before_names=[record.name or record.op for record in before], nodes=nodes)
         constants = [_constant_node(self._model, scope, weight) for weight in weights] if scope.is_function else []
-        scope.replace(match.root, [*constants, *nodes])
+        scope.replace(anchor, [*constants, *nodes])
         if not scope.is_function:
             scope.added.extend(weight.tensor for weight in weights)
         remove_dead(operands)
@@ -98,17 +98,39 @@ class Splicer:
 
     def _place(
         self,
-        root: Node,
+        anchor: Node,
         line: TextNode,
         name: str,
         inputs: list[Tensor],
         outputs: list[Value],
         attrs: dict[str, Attribute],
     ) -> Node:
-        node = Node(line.op, line.domain, root.scope, inputs, outputs, attrs, name, NodeProto())
-        node.position = root.position
+        node = Node(line.op, line.domain, anchor.scope, inputs, outputs, attrs, name, NodeProto())
+        node.position = anchor.position
         node.rebuilt = True
         return node
+
+
+def _anchor(match: Match) -> Node:
+    """Return the node of a match in whose place its new nodes go, so that the graph stays in topological order.
+
+    That is the last one.  If another output of the match is read before, it is the first one, provided that all inputs
+    are there by then.
+    """
+    first, last = match.nodes[0], match.nodes[-1]
+    if len(match.outputs) == 1 or _reads_after(match, last):
+        return last
+    givers = [match.root.scope.holder(v.producer) for v in match.bindings.values() if v is not None and v.producer]
+    if all(g is None or g in match.nodes or g.position < first.position for g in givers) and _reads_after(match, first):
+        return first
+    raise Refused("one of its outputs is read before all of its inputs have been computed")
+
+
+def _reads_after(match: Match, node: Node) -> bool:
+    """Tell whether everybody outside a match who reads its outputs stands after a node."""
+    users = [user for value in match.outputs.values() for user in value.outputs]
+    holders = [match.root.scope.holder(user) for user in users]
+    return all(h is None or h in match.nodes or h.position > node.position for h in holders)
 
 
 def _constant_node(model: EditableModel, scope: Scope, weight: Weight) -> Node:
