@@ -31,7 +31,15 @@ def view(node: Node) -> View:
         arguments += [Value("")] * (index + 1 - len(arguments))
         if value is not None:
             arguments[index] = _argument(node, value)
+    if _trains(node):
+        attributes["training_mode"] = 1
     return View(tuple(arguments), attributes)
+
+
+def _trains(node: Node) -> bool:
+    """Tell whether it is a BatchNormalization whose further outputs mean training mode, as they did before opset 14."""
+    named = sum(bool(value.name) for value in node.outputs)
+    return node.op == "BatchNormalization" and not node.domain and node.opset < 14 and named > 1
 
 
 def _argument(node: Node, value: Attribute) -> Tensor:

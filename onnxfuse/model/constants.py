@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, OperatorSetIdProto
+from onnx import ModelProto, NodeProto, OperatorSetIdProto, TensorProto
 
 from onnxfuse.model import attributes
 from onnxfuse.model.file import ModelFile
@@ -37,11 +38,13 @@ class Constants:
         return found
 
     def scalar(self, value: Tensor) -> float | int | None:
-        """Return the element of a constant value that has just one, whatever its rank; None for any other value."""
+        """Return the element of a constant value that has just one number, whatever its rank; None for any other."""
         if not value.constant or value.dims is None or any(dim != 1 for dim in value.dims):
             return None
-        element = self.array(value).reshape(-1)[0]
-        return element.item() if np.issubdtype(element.dtype, np.number) else float(element)
+        array = self.array(value)
+        if array.dtype.kind in "fiu":
+            return array.item()  # type: ignore[no-any-return]
+        return float(array.reshape(-1)[0]) if _is_narrow_float(array) else None
 
     def small(self, value: Tensor) -> NDArray[Any] | None:
         """Return the elements of a constant value if they are few; None otherwise."""
@@ -52,41 +55,67 @@ class Constants:
         return self.array(value)
 
     def _compute(self, value: Value) -> NDArray[Any]:
-        node = value.producer
-        assert node is not None, value.name
-        if node.op == "Constant" and (tensor := attributes.constant_tensor(node.attrs)) is not None:
+        assert value.producer is not None, value.name
+        tensor = _tensor_of(value.producer)
+        if tensor is not None:
             return self._file.read(tensor)
         return evaluate_chain(value, self.array)
 
 
+def _tensor_of(node: Node) -> TensorProto | None:
+    """Return what a Constant node holds; None for other nodes and for strings."""
+    return attributes.constant_tensor(node.attrs) if node.op == "Constant" and not node.domain else None
+
+
+def _is_narrow_float(array: NDArray[Any]) -> bool:
+    """Tell whether the elements are of a floating-point type that NumPy itself does not know, such as bfloat16."""
+    return array.dtype.name.startswith(("bfloat", "float"))
+
+
 def evaluate_chain(value: Value, array: Any) -> NDArray[Any]:
-    """Compute a constant value by running the nodes above it, down from weights and Constant nodes read by `array`."""
-    nodes: list[NodeProto] = []
+    """Compute a constant value by running the nodes above it, down from weights and Constant nodes read by `array`.
+
+    Values of several scopes may take part, and share their names: each gets a number for a name here.
+    """
+    names: dict[Tensor, str] = {}
     feeds: dict[str, NDArray[Any]] = {}
-    _collect(value, array, nodes, feeds, set())
-    node = value.producer
-    assert node is not None, value.name
-    return run_nodes(nodes, feeds, [value.name], node.opset)[0]
+    nodes: list[NodeProto] = []
+    for operand in _above(value):
+        name = names[operand] = f"v{len(names)}"
+        node = operand.producer
+        if node is None or _tensor_of(node) is not None:
+            feeds[name] = array(operand)
+        else:
+            names.update((o, f"{name}.{i}") for i, o in enumerate(node.outputs) if o is not operand)
+            nodes.append(_plain_node(node, names))
+    assert value.producer is not None, value.name
+    return run_nodes(nodes, feeds, [names[value]], value.producer.opset)[0]
 
 
-def _collect(value: Tensor, array: Any, nodes: list[NodeProto], feeds: dict[str, Any], seen: set[Node]) -> None:
-    node = value.producer
-    if not value.name:
-        return
-    if node is None or node.op == "Constant":
-        feeds[value.name] = array(value)
-    elif node not in seen:
-        seen.add(node)
-        for operand in node.inputs:
-            _collect(operand, array, nodes, feeds, seen)
-        nodes.append(plain_node(node))
+def _above(value: Value) -> Iterator[Tensor]:
+    """Yield a value and those it is computed from, operands first, one for each node.
+
+    The chain may be longer than Python can recurse.
+    """
+    seen: set[Node | Tensor] = set()
+    stack: list[tuple[Tensor, bool]] = [(value, False)]
+    while stack:
+        operand, operands_done = stack.pop()
+        giver = operand.producer or operand
+        if operands_done:
+            yield operand
+        elif operand.name and giver not in seen:
+            seen.add(giver)
+            stack.append((operand, True))
+            if operand.producer is not None:
+                stack.extend((above, False) for above in operand.producer.inputs)
 
 
-def plain_node(node: Node) -> NodeProto:
+def _plain_node(node: Node, names: Mapping[Tensor, str]) -> NodeProto:
     """Return a NodeProto of the node as it stands in the editable graph, without name, metadata and doc string."""
     proto = NodeProto(op_type=node.op, domain=node.domain)
-    proto.input.extend(value.name for value in node.inputs)
-    proto.output.extend(value.name for value in node.outputs)
+    proto.input.extend(names.get(value, "") for value in node.inputs)
+    proto.output.extend(names[value] for value in node.outputs)
     proto.attribute.extend(attributes.write(name, value) for name, value in node.attrs.items())
     return proto
 

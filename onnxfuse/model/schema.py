@@ -26,6 +26,9 @@ IMPURE: Final = frozenset({
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
 })  # fmt: skip
 
+# Operators whose result is computed at run time even where it never varies: a quantized weight is to stay quantized.
+UNFOLDED: Final = frozenset({"DequantizeLinear"})
+
 # Arguments that were attributes before the given opset: operator -> {input index: (attribute, first opset as input)}.
 _REDUCTIONS: Final = (
     "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, TypeProto, ValueInfoProto, shape_inference
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, shape_inference
 
 from onnxfuse.model.graph import Dim, Dims
 
@@ -61,10 +61,14 @@ def value_info(name: str, info: TypeInfo) -> ValueInfoProto:
 def function_types(
     function: FunctionProto, arguments: Mapping[str, TypeInfo], opsets: Iterable[onnx.OperatorSetIdProto]
 ) -> dict[str, TypeInfo]:
-    """Return the types of the values in a function body when it is called with arguments of these types."""
+    """Return the types of the values in a function body when it is called with arguments of these types.
+
+    Nodes with references to the function's attributes are left out: onnx takes these for attributes of value 0.
+    """
     inputs = [value_info(name, arguments[name]) for name in function.input if arguments[name].elem_type]
     outputs = [onnx.ValueInfoProto(name=name) for name in function.output]
-    graph = GraphProto(name=function.name, node=function.node, input=inputs, output=outputs)
+    nodes = [node for node in function.node if not refers(node)]
+    graph = GraphProto(name=function.name, node=nodes, input=inputs, output=outputs)
     model = ModelProto(ir_version=10, graph=graph, opset_import=function.opset_import or opsets)
     return known_types(infer(model).graph)
 
@@ -82,3 +86,12 @@ def _meet(first: TypeInfo, second: TypeInfo) -> TypeInfo:
     if first.dims is None or second.dims is None or len(first.dims) != len(second.dims):
         return TypeInfo(elem_type, None)
     return TypeInfo(elem_type, tuple(a if a == b else None for a, b in zip(first.dims, second.dims, strict=True)))
+
+
+def refers(node: NodeProto) -> bool:
+    """Tell whether an attribute of a node, or of a node in its graphs, is a reference to one of a function."""
+    return any(a.ref_attr_name or any(map(_holds_references, (a.g, *a.graphs))) for a in node.attribute)
+
+
+def _holds_references(graph: GraphProto) -> bool:
+    return any(refers(node) for node in graph.node)

@@ -128,7 +128,9 @@ def _operand(value: Tensor, constants: Constants) -> Hashable:
     if not value.name:
         return ""
     array = constants.small(value) if value.constant else None
-    return value if array is None else (value.elem_type, array.shape, array.tobytes())
+    if array is None or array.dtype.hasobject:
+        return value
+    return value.elem_type, array.shape, array.tobytes()
 
 
 def _merge(first: Node, second: Node, scope: Scope) -> tuple[Fusion, list[Node]] | None:

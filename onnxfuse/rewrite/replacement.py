@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from onnx import (
+    AttributeProto,
     GraphProto,
     ModelProto,
     OperatorSetIdProto,
@@ -61,6 +62,7 @@ class Planner:
         values: dict[str, Attribute | None] = {**match.attributes, **match.dims}
         lines = _present_lines(match)
         folds = _foldable(lines, match.bindings)
+        _check_foldable([line for line in lines if folds.issuperset(line.outputs)], values)
         values |= self._derived(match, lines, values, folds)
         _check_values(lines, values)
         emitted = tuple(line for line in lines if not folds.issuperset(line.outputs))
@@ -131,6 +133,15 @@ def _plain(array: NDArray[np.generic]) -> Attribute:
     return array.item() if array.ndim == 0 else tuple(array.tolist())
 
 
+def _check_foldable(lines: Sequence[TextNode], values: Mapping[str, Attribute | None]) -> None:
+    """Refuse to compute with an attribute that each call of a local function sets anew."""
+    for line in lines:
+        for value in line.attributes.values():
+            found = values.get(value.name) if isinstance(value, Bound) else None
+            if isinstance(found, AttributeProto) and found.ref_attr_name:
+                raise Refused(f"a new weight would depend on the function's attribute '{found.ref_attr_name}'")
+
+
 def _check_values(lines: Sequence[TextNode], values: Mapping[str, Attribute | None]) -> None:
     for line in lines:
         for value in line.attributes.values():
@@ -165,7 +176,7 @@ def _run_inference(
     nodes = instantiate(lines, values, _main_type(match), rule.rewrite.constants)
     for line, node in zip(lines, nodes, strict=True):
         node.attribute.extend(write(name, value) for name, value in kept_attributes(match, line).items())
-    graph = GraphProto(name=rule.name, node=nodes)
+    graph = GraphProto(name=rule.name, node=[node for node in nodes if not shapes.refers(node)])
     for name, value in bound.items():
         array = small[name]
         if array is not None:
