@@ -8,7 +8,11 @@ from typing import NamedTuple
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, shape_inference
 
+from onnxfuse.model import ranks
 from onnxfuse.model.graph import Dim, Dims
+
+# How often ranks are followed from one computed shape to the next; each time costs another inference.
+_RANK_PASSES = 4
 
 
 class TypeInfo(NamedTuple):
@@ -27,7 +31,12 @@ def infer(proto: ModelProto) -> ModelProto:
     A model that shape inference refuses is returned as it is: its declared shapes are all there is to know.
     """
     try:
-        return shape_inference.infer_shapes(proto, data_prop=True)
+        inferred = shape_inference.infer_shapes(proto, data_prop=True)
+        for _ in range(_RANK_PASSES):
+            if not ranks.declare(inferred):
+                break
+            inferred = shape_inference.infer_shapes(inferred, data_prop=True)
+        return inferred
     except (shape_inference.InferenceError, RuntimeError, ValueError):
         return proto
 
