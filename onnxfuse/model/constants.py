@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, OperatorSetIdProto, TensorProto
 
 from onnxfuse.model import attributes
 from onnxfuse.model.file import ModelFile
-from onnxfuse.model.graph import Node, Tensor, Value, Weight
+from onnxfuse.model.graph import Node, Tensor, Value, Weight, static_shape
 
 # Arrays up to this many elements are remembered; larger ones are read again when they are needed again.
 REMEMBERED = 256
@@ -56,15 +56,22 @@ class Constants:
 
     def _compute(self, value: Value) -> NDArray[Any]:
         assert value.producer is not None, value.name
-        tensor = _tensor_of(value.producer)
+        tensor, dims = _tensor_of(value.producer), static_shape(value.producer)
         if tensor is not None:
             return self._file.read(tensor)
+        if dims is not None:
+            return np.asarray(dims, np.int64)
         return evaluate_chain(value, self.array)
 
 
 def _tensor_of(node: Node) -> TensorProto | None:
     """Return what a Constant node holds; None for other nodes and for strings."""
     return attributes.constant_tensor(node.attrs) if node.op == "Constant" and not node.domain else None
+
+
+def is_leaf(node: Node) -> bool:
+    """Tell whether the value of a node is known without computing its inputs."""
+    return _tensor_of(node) is not None or static_shape(node) is not None
 
 
 def _is_narrow_float(array: NDArray[Any]) -> bool:
@@ -80,10 +87,10 @@ def evaluate_chain(value: Value, array: Any) -> NDArray[Any]:
     names: dict[Tensor, str] = {}
     feeds: dict[str, NDArray[Any]] = {}
     nodes: list[NodeProto] = []
-    for operand in _above(value):
+    for operand in above(value):
         name = names[operand] = f"v{len(names)}"
         node = operand.producer
-        if node is None or _tensor_of(node) is not None:
+        if node is None or is_leaf(node):
             feeds[name] = array(operand)
         else:
             names.update((o, f"{name}.{i}") for i, o in enumerate(node.outputs) if o is not operand)
@@ -92,7 +99,7 @@ def evaluate_chain(value: Value, array: Any) -> NDArray[Any]:
     return run_nodes(nodes, feeds, [names[value]], value.producer.opset)[0]
 
 
-def _above(value: Value) -> Iterator[Tensor]:
+def above(value: Value) -> Iterator[Tensor]:
     """Yield a value and those it is computed from, operands first, one for each node.
 
     The chain may be longer than Python can recurse.
@@ -107,7 +114,7 @@ def _above(value: Value) -> Iterator[Tensor]:
         elif operand.name and giver not in seen:
             seen.add(giver)
             stack.append((operand, True))
-            if operand.producer is not None:
+            if operand.producer is not None and not is_leaf(operand.producer):
                 stack.extend((above, False) for above in operand.producer.inputs)
 
 

@@ -56,7 +56,7 @@ class EditableModel:
 
     def _add_graph(self, scope: Scope, graph: GraphProto, inferred: GraphProto) -> None:
         self.scopes.append(scope)
-        types = shapes.known_types(inferred)
+        types = shapes.overlay(shapes.known_types(graph), shapes.known_types(inferred))
         overridable = {value.name for value in graph.input}
         if self.proto.ir_version < IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
             overridable = set()

@@ -284,8 +284,20 @@ def make_node(proto: NodeProto, scope: Scope) -> Node:
     return node
 
 
+def static_shape(node: Node) -> tuple[int, ...] | None:
+    """Return what a Shape node gives where all the dims it asks for are known numbers."""
+    if node.op != "Shape" or node.domain or node.inputs[0].dims is None:
+        return None
+    start, end = node.attrs.get("start", 0), node.attrs.get("end")
+    asked = node.inputs[0].dims[start:end] if isinstance(start, int) and (end is None or isinstance(end, int)) else ()
+    dims = tuple(dim for dim in asked if isinstance(dim, int))
+    return dims if len(dims) == len(asked) else None
+
+
 def mark_constant(node: Node) -> None:
-    """Mark the outputs of a node as constant if it is a pure function of constants."""
+    """Mark the outputs of a node as constant if it is a pure function of constants, or the shape of known dims."""
+    if static_shape(node) is not None:
+        node.outputs[0].constant = True
     foldable = schema.is_pure(node.op, node.opset, node.domain) and node.op not in schema.UNFOLDED
     if foldable and all(value.constant for value in node.inputs):
         plain = all(not isinstance(a, AttributeProto) or _is_tensor(a) for a in node.attrs.values())

@@ -26,12 +26,13 @@ UNKNOWN = TypeInfo(None, None)
 
 
 def infer(proto: ModelProto) -> ModelProto:
-    """Return the model with the types and shapes of its values filled in as far as they can be known.
+    """Return the model with the types and shapes of its values filled in as far as they follow from its inputs.
 
-    A model that shape inference refuses is returned as it is: its declared shapes are all there is to know.
+    What it declares itself of inner values and outputs is left aside first: it may be stale, as where somebody made the
+    batch dynamic by editing the inputs alone.  A model that shape inference refuses is returned as it is.
     """
     try:
-        inferred = shape_inference.infer_shapes(proto, data_prop=True)
+        inferred = shape_inference.infer_shapes(_undeclared(proto), data_prop=True)
         for _ in range(_RANK_PASSES):
             if not ranks.declare(inferred):
                 break
@@ -39,6 +40,40 @@ def infer(proto: ModelProto) -> ModelProto:
         return inferred
     except (shape_inference.InferenceError, RuntimeError, ValueError):
         return proto
+
+
+def _undeclared(proto: ModelProto) -> ModelProto:
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    stack = [copy.graph]
+    while stack:
+        graph = stack.pop()
+        del graph.value_info[:]
+        for output in graph.output:
+            if output.type.HasField("tensor_type"):
+                output.type.tensor_type.ClearField("shape")
+        for attribute in (a for node in graph.node for a in node.attribute):
+            stack.extend([attribute.g] if attribute.HasField("g") else attribute.graphs)
+    return copy
+
+
+def overlay(declared: Mapping[str, TypeInfo], inferred: Mapping[str, TypeInfo]) -> dict[str, TypeInfo]:
+    """Return what is known of each value: what was inferred, and where that says nothing, what was declared."""
+    names = {**declared, **inferred}
+    return {name: _overlay(declared.get(name, UNKNOWN), inferred.get(name, UNKNOWN)) for name in names}
+
+
+def _overlay(declared: TypeInfo, inferred: TypeInfo) -> TypeInfo:
+    elem_type = inferred.elem_type or declared.elem_type
+    if inferred.dims is None or declared.dims is None or len(inferred.dims) != len(declared.dims):
+        return TypeInfo(elem_type, declared.dims if inferred.dims is None else inferred.dims)
+    pairs = zip(inferred.dims, declared.dims, strict=True)
+    return TypeInfo(elem_type, tuple(new if _says(new) or old is None else old for new, old in pairs))
+
+
+def _says(dim: Dim) -> bool:
+    """Tell whether an inferred dim is more than a name that inference made up."""
+    return isinstance(dim, int) or (dim is not None and not dim.startswith("unk__"))
 
 
 def read_type(type_proto: TypeProto) -> TypeInfo:

@@ -17,12 +17,14 @@ from onnxfuse.rewrite.trace import Fusion, records
 IDENTITY = "identity"
 SAME_TYPE_CAST = "same-type-cast"
 COMMON_SUBEXPRESSION = "common-subexpression"
+CONSTANT_FOLDING = "constant-folding"
 
 # The steps by the names under which they are reported, and can be selected or ignored like rules.
 STEPS = {
     IDENTITY: "Remove an Identity.",
     SAME_TYPE_CAST: "Remove a Cast to the type that the value already has.",
     COMMON_SUBEXPRESSION: "Compute equal values once.",
+    CONSTANT_FOLDING: "Turn what depends on no input into an initializer, unless that is larger than what it replaces.",
 }
 
 

@@ -15,6 +15,7 @@ from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node
 from onnxfuse.progress import Progress, silent
 from onnxfuse.rewrite import cleanup
+from onnxfuse.rewrite.folding import fold_constants
 from onnxfuse.rewrite.replacement import Planner, Refused
 from onnxfuse.rewrite.splice import Splicer
 from onnxfuse.rewrite.trace import Fusion, NearMiss, Trace
@@ -80,7 +81,7 @@ class _Rewriter:
         return levels
 
     def run(self) -> Trace:
-        """Apply the rules, then merge equal nodes, then apply the rules around those.
+        """Apply the rules, then merge equal nodes and fold constants, then apply the rules around those.
 
         Not the other way round: two equal Convs with a BatchNormalization each must be folded before they are merged.
         """
@@ -90,6 +91,10 @@ class _Rewriter:
         self._drain(limit, len(nodes))
         if cleanup.COMMON_SUBEXPRESSION in self._steps:
             for fusion, touched in cleanup.merge_equal_nodes(self._model, self._constants):
+                self._changed(fusion, touched)
+            self._drain(limit, len(nodes))
+        if cleanup.CONSTANT_FOLDING in self._steps:
+            for fusion, touched in fold_constants(self._model, self._constants):
                 self._changed(fusion, touched)
             self._drain(limit, len(nodes))
         self._trace.near_misses = [

@@ -1,0 +1,95 @@
+"""Constant folding: values that depend on no input become initializers, unless that would make the file larger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+
+from onnxfuse.model.constants import Constants, above
+from onnxfuse.model.editable import EditableModel
+from onnxfuse.model.graph import Node, Value, Weight, mark_constant
+from onnxfuse.rewrite.cleanup import CONSTANT_FOLDING
+from onnxfuse.rewrite.splice import remove_dead
+from onnxfuse.rewrite.trace import Fusion, NodeRecord, WeightRecord
+
+# A folded value of up to this many bytes is not worth asking what it replaces.
+SMALL_BYTES = 1024
+
+
+def fold_constants(model: EditableModel, constants: Constants) -> Iterator[tuple[Fusion, list[Node]]]:
+    """Replace the computed constants that other nodes read by initializers of the same name.
+
+    Generators of large tensors stay as they are, and so does whatever is larger than the weights that it replaces.
+    Yields for each value the record and the nodes that read it.
+    """
+    for scope in model.scopes:
+        for node in list(scope.in_order()):
+            if node.alive and _worth_folding(node):
+                yield _fold(model, node, constants)
+
+
+def _worth_folding(node: Node) -> bool:
+    if node.op == "Constant" or len(node.outputs) != 1:
+        return False
+    value = node.outputs[0]
+    wanted = any(not output.constant for user in value.outputs for output in user.outputs)
+    return value.constant and wanted and not value.pinned and _size(value) <= max(SMALL_BYTES, _replaced_bytes(value))
+
+
+def _size(value: Value) -> float:
+    """Return the bytes that a value takes; infinite if its shape is not known."""
+    if value.elem_type is None or value.dims is None:
+        return math.inf
+    count = math.prod(dim if isinstance(dim, int) else math.inf for dim in value.dims)
+    return count * np.dtype(helper.tensor_dtype_to_np_dtype(value.elem_type)).itemsize
+
+
+def _replaced_bytes(value: Value) -> float:
+    """Return the bytes of the weights that nobody needs once a value is folded."""
+    total = 0.0
+    for operand in above(value):
+        if isinstance(operand, Weight) and len(operand.outputs) == 1:
+            size = np.dtype(helper.tensor_dtype_to_np_dtype(operand.elem_type)).itemsize
+            total += math.prod(operand.dims) * size
+    return total
+
+
+def _fold(model: EditableModel, node: Node, constants: Constants) -> tuple[Fusion, list[Node]]:
+    value, scope = node.outputs[0], node.scope
+    tensor = numpy_helper.from_array(np.ascontiguousarray(constants.array(value)), value.name)
+    users = list(dict.fromkeys(value.outputs))
+    before = (NodeRecord.of(node),)
+    operands = list(node.inputs)
+    node.detach()
+    if scope.is_function:
+        replacement = _constant_node(model, node, value, tensor)
+    else:
+        replacement = None
+        scope.added.append(tensor)
+        _redirect(value, Weight(tensor))
+    remove_dead(operands)
+    after = () if replacement is None else (NodeRecord.of(replacement),)
+    weights = () if replacement is not None else (WeightRecord.of(Weight(tensor)),)
+    return Fusion(CONSTANT_FOLDING, CONSTANT_FOLDING, scope.path, before, after, weights), users
+
+
+def _redirect(old: Value, new: Weight) -> None:
+    """Let the readers of a value read a weight of the same name; their protobufs stay true."""
+    for user in list(dict.fromkeys(old.outputs)):
+        for index, operand in enumerate(user.inputs):
+            if operand is old:
+                user.inputs[index] = new
+
+
+def _constant_node(model: EditableModel, node: Node, value: Value, tensor: TensorProto) -> Node:
+    """Put a Constant node where a folded node of a function body stood, which can have no initializers."""
+    attribute = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
+    name = model.fresh(f"{value.name}/Constant")
+    made = Node("Constant", "", node.scope, [], [value], {"value": attribute}, name, NodeProto())
+    made.position, made.rebuilt = node.position, True
+    mark_constant(made)
+    node.scope.replace(node, [made])
+    return made
