@@ -1,0 +1,1 @@
+"""Tests of finding a rule in a graph."""
