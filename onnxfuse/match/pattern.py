@@ -88,17 +88,20 @@ def compile_patterns(book: Rulebook) -> tuple[Pattern, ...]:
 def _compile(rule: Rule, text: Text, book: Rulebook) -> Pattern:
     givers: dict[str, list[TextNode]] = {}
     constants: dict[str, ConstantPattern] = {}
+    depths: dict[str, int] = {}
     for node, spec in _expand(text, book, ""):
         if node.op == "Constant" and not node.domain:
             constants[node.outputs[0]] = _constant(node, spec)
             continue
         modern = _modernised(node, text.opset, constants)
+        depth = 1 + max((depths.get(name, 0) for name in modern.inputs), default=0)
         for output in modern.outputs:
             givers.setdefault(output, []).append(modern)
+            depths[output] = max(depth, depths.get(output, 0))
     _check_names(rule, text, givers, constants)
     lines = {id(node): _line(rule, node, givers, constants) for nodes in givers.values() for node in nodes}
     producers = {name: tuple(lines[id(node)] for node in nodes) for name, nodes in givers.items()}
-    depth = max(_depth(output, givers, frozenset()) for output in text.outputs)
+    depth = max(depths[output] for output in text.outputs)
     return Pattern(rule, text.name, text.opset, text.inputs, text.outputs, producers, constants, depth)
 
 
@@ -134,13 +137,6 @@ def _line(
         keeps=rule.keep.get(node.label) == node.op,
         versions=frozenset(schema.since(node.op, opset, node.domain) for opset in rule.verified) - {0},
     )
-
-
-def _depth(name: str, givers: Mapping[str, list[TextNode]], above: frozenset[str]) -> int:
-    if name in above:
-        return 0
-    inputs = (i for node in givers.get(name, ()) for i in node.inputs)
-    return 1 + max((_depth(i, givers, above | {name}) for i in inputs), default=0) if name in givers else 0
 
 
 def _expand(text: Text, book: Rulebook, prefix: str) -> Iterator[tuple[TextNode, ConstantSpec | None]]:

@@ -101,6 +101,7 @@ class Rule:
     `verified` are the opsets (of the default domain) at which the texts are known to mean what they say.
     `order`: rules with a lower one are applied until nothing changes before those with a higher one are tried.
     `derive`: attributes of the rewrite that are the value of a tensor which its lines fold to a constant.
+    `why`, `source` (of the algebra) and `exporters` (who writes the pattern) are for readers.
     """
 
     name: str
@@ -121,6 +122,9 @@ class Rule:
     rewrite: Text
     samples: tuple[Sample, ...]
     rejects: tuple[Reject, ...]
+    why: str = ""
+    source: str = ""
+    exporters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,16 @@ import re
 from dataclasses import dataclass
 
 import onnx
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto
 
 from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
+from onnxfuse.rulebook.limits import MAX_LINES, onnx_code, onnx_excess
 from onnxfuse.rulebook.rule import FORM, Bound, Text, TextNode
 
 _POSITION = re.compile(r"line: (\d+) column: (\d+)")
+# Numbers that no 64 bits hold are not the parser's own errors.
+_PARSE_ERRORS = (onnx.parser.ParseError, IndexError, ValueError, RuntimeError)
 _REFERENCE_IN_LIST = re.compile(r"\[[^\]\n]*@")
 
 
@@ -30,12 +33,15 @@ def parse_text(text: str, name: str, opset: int) -> Text:
 
     Raises TextError with the place in `text`.
     """
+    _check_size(text)
     _check_silent_traps(text)
     header = f'<domain: "rule", opset_import: ["": {opset}, "{FORM}": 1]> rule\n'
     try:
         function = onnx.parser.parse_function(header + text)
-    except onnx.parser.ParseError as error:
+    except _PARSE_ERRORS as error:
         raise _located(error) from error
+    if len(function.node) > MAX_LINES:
+        raise TextError(f"a text has at most {MAX_LINES} operators, not {len(function.node)}")
     nodes = tuple(_node(node) for node in function.node)
     return Text(name, opset, tuple(function.input), tuple(function.output), nodes)
 
@@ -45,10 +51,38 @@ def parse_node(text: str) -> TextNode:
 
     Raises TextError with the place in `text`.
     """
+    _check_size(text)
     try:
         return _node(onnx.parser.parse_node(text))
-    except onnx.parser.ParseError as error:
+    except _PARSE_ERRORS as error:
         raise TextError(_located(error).reason) from error
+
+
+def check_graph(text: str) -> None:
+    """Check that a text is an ONNX graph that holds all its data itself.
+
+    Raises TextError with the place in `text`.
+    """
+    _check_size(text)
+    try:
+        graph = onnx.parser.parse_graph(text)
+    except _PARSE_ERRORS as error:
+        raise _located(error, header_lines=0) from error
+    if _reads_files(graph):
+        raise TextError("a rule's graph cannot read its data from files")
+
+
+def _reads_files(graph: GraphProto) -> bool:
+    if any(tensor.external_data or tensor.data_location for tensor in graph.initializer):
+        return True
+    return any(
+        _reads_files(attribute.g) for node in graph.node for attribute in node.attribute if attribute.HasField("g")
+    )
+
+
+def _check_size(text: str) -> None:
+    if excess := onnx_excess(text):
+        raise _at(text, excess[1], excess[0])
 
 
 def _node(proto: NodeProto) -> TextNode:
@@ -68,17 +102,12 @@ def _attribute(proto: AttributeProto) -> Attribute | Bound:
 
 def _check_silent_traps(text: str) -> None:
     """Refuse what onnx.parser accepts and changes: references inside a list, and anything after the function."""
-    code = _blank_out(text)
+    code = onnx_code(text)
     if found := _REFERENCE_IN_LIST.search(code):
         raise _at(text, found.end() - 1, "an attribute reference cannot stand inside a list: bind the whole list")
     end = _end_of_body(code)
     if end is not None and (rest := code[end:].strip()):
         raise _at(text, code.index(rest, end), "text after the function's closing brace")
-
-
-def _blank_out(text: str) -> str:
-    """Return the text with comments and strings replaced by blanks, every other character in its place."""
-    return re.sub(r'"[^"\n]*"|#[^\n]*', lambda found: " " * len(found.group()), text)
 
 
 def _end_of_body(code: str) -> int | None:
@@ -95,11 +124,13 @@ def _at(text: str, position: int, reason: str) -> TextError:
     return TextError(reason, before.count("\n") + 1, position - before.rfind("\n"))
 
 
-def _located(error: onnx.parser.ParseError) -> TextError:
+def _located(error: Exception, header_lines: int = 1) -> TextError:
     """Return onnx.parser's error, whose text is the repr of bytes, with its place counted without our header line."""
+    if not isinstance(error, onnx.parser.ParseError):
+        return TextError("a number is out of range")
     message = str(error).removeprefix("b'").removesuffix("'").replace("\\n", "\n").replace("\\'", "'")
     found = _POSITION.search(message)
     reason = message.strip().splitlines()[-1].strip() if message.strip() else "not ONNX text"
     if found is None:
         return TextError(reason)
-    return TextError(reason, max(1, int(found[1]) - 1), int(found[2]))
+    return TextError(reason, max(1, int(found[1]) - header_lines), int(found[2]))

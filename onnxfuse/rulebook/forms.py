@@ -1,0 +1,102 @@
+"""The forms that match texts call: that they exist, take what they are given, and stay small when written out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onnxfuse.errors import RuleError
+from onnxfuse.rulebook.kinds import suggestion
+from onnxfuse.rulebook.limits import MAX_OPERATORS, MAX_SPELLINGS, MAX_WRITTEN_OUT
+from onnxfuse.rulebook.rule import FORM, Rulebook, Text, TextNode
+
+# Forms that call forms; the shipped ones are three deep.
+_MAX_DEPTH = 16
+_HUGE = 10**9  # where counting stops
+
+
+@dataclass(frozen=True)
+class _Size:
+    """How large a text is once its forms are written out.
+
+    `lines` of all spellings together, `operators` of the longest one, and in how many `ways` it can be spelled.
+    """
+
+    lines: int
+    operators: int
+    ways: int
+
+
+def check_forms(book: Rulebook) -> None:
+    """Check all calls of forms, and how large the match texts are with all spellings of their forms written out.
+
+    Raises RuleError.
+    """
+    sizes: dict[str, _Size] = {}
+    for form in book.forms:
+        _measure(form, (), book, sizes)
+    total = 0
+    for rule in book.rules:
+        for text in rule.matches:
+            place = f"{rule.path}: text '{text.name}'"
+            size = _size(text, place, book, sizes)
+            total += size.lines
+            _check_size(size, place, total)
+
+
+def _check_size(size: _Size, place: str, total: int) -> None:
+    if size.operators > MAX_OPERATORS:
+        raise RuleError(f"{place} has more than {MAX_OPERATORS} operators with its forms written out: split the rule")
+    if size.ways > MAX_SPELLINGS:
+        raise RuleError(f"{place} can be spelled in more than {MAX_SPELLINGS:,} ways: call fewer forms")
+    if total > MAX_WRITTEN_OUT:
+        raise RuleError(f"{place}: with it the rules have more than {MAX_WRITTEN_OUT:,} lines, their forms written out")
+
+
+def _measure(form: str, above: tuple[str, ...], book: Rulebook, sizes: dict[str, _Size]) -> None:
+    """Put the size of a form into `sizes`, and before it those of the forms that it calls."""
+    if form in sizes or form not in book.forms:
+        return
+    if form in above:
+        raise RuleError(f"form '{form}' calls itself: {' -> '.join((*above[above.index(form) :], form))}")
+    if len(above) >= _MAX_DEPTH:
+        raise RuleError(f"form '{above[0]}' calls forms that call forms, more than {_MAX_DEPTH} deep")
+    for node in (node for spelling in book.forms[form] for node in spelling.nodes if node.domain == FORM):
+        _measure(node.op, (*above, form), book, sizes)
+    _check_signatures(form, book)
+    found = [_size(spelling, f"form '{form}'", book, sizes) for spelling in book.forms[form]]
+    sizes[form] = _Size(
+        min(_HUGE, sum(size.lines for size in found)),
+        max(size.operators for size in found),
+        min(_HUGE, sum(size.ways for size in found)),
+    )
+
+
+def _check_signatures(form: str, book: Rulebook) -> None:
+    counts = {(len(spelling.inputs), len(spelling.outputs)) for spelling in book.forms[form]}
+    if len(counts) > 1:
+        raise RuleError(f"the spellings of form '{form}' have different numbers of inputs or outputs")
+
+
+def _size(text: Text, place: str, book: Rulebook, sizes: Mapping[str, _Size]) -> _Size:
+    lines, operators, ways = 0, 0, 1
+    for node in text.nodes:
+        if node.domain != FORM:
+            lines, operators = lines + 1, operators + (node.op != "Constant")
+            continue
+        if node.op not in book.forms:
+            raise RuleError(f"{place} calls the unknown form '{node.op}'{suggestion(node.op, book.forms)}")
+        _check_call(node, book.forms[node.op][0], place)
+        inner = sizes[node.op]
+        lines, operators = min(_HUGE, lines + inner.lines), min(_HUGE, operators + inner.operators)
+        ways = min(_HUGE, ways * inner.ways)
+    return _Size(lines, operators, ways)
+
+
+def _check_call(call: TextNode, form: Text, place: str) -> None:
+    given = (len(call.inputs), len(call.outputs), len(call.attributes))
+    if given != (len(form.inputs), len(form.outputs), 0):
+        raise RuleError(
+            f"{place} calls form '{call.op}' with {given[0]} inputs, {given[1]} outputs and {given[2]} attributes; "
+            f"it has {len(form.inputs)}, {len(form.outputs)} and none"
+        )
