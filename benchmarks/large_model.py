@@ -90,7 +90,7 @@ def _tell(kind: str, size: float, pairs: list[tuple[Usage, Usage]], whole: list[
     lines = [
         f"{kind}, {size:.0f} MB:",
         f"  --no-validate   {ratio:.2f} x the time of load + save ({seconds[0]:.2f} s, {seconds[1]:.2f} s)",
-        f"  peak memory     {ours:.0f} MB (budget {_BUDGET_MB:.0f}), load + save {theirs:.0f} MB: {ours / theirs:.2f} x",
+        f"  peak memory     {ours:.0f} MB, budget {_BUDGET_MB:.0f} (load + save {theirs:.0f} MB: {ours / theirs:.2f} x)",
     ]
     if validated.anonymous_mb is not None and bare.anonymous_mb is not None:
         lines.append(
