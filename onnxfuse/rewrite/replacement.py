@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +62,7 @@ class Planner:
         values: dict[str, Attribute | None] = {**match.attributes, **match.dims}
         lines = _present_lines(match)
         folds = _foldable(lines, match.bindings)
-        _check_foldable([line for line in lines if folds.issuperset(line.outputs)], values)
+        _check_foldable([line for line in lines if folds.issuperset(line.outputs)], values, match.rule.derive)
         values |= self._derived(match, lines, values, folds)
         _check_values(lines, values)
         emitted = tuple(line for line in lines if not folds.issuperset(line.outputs))
@@ -133,11 +133,16 @@ def _plain(array: NDArray[np.generic]) -> Attribute:
     return array.item() if array.ndim == 0 else tuple(array.tolist())
 
 
-def _check_foldable(lines: Sequence[TextNode], values: Mapping[str, Attribute | None]) -> None:
-    """Refuse to compute with an attribute that each call of a local function sets anew."""
+def _check_foldable(
+    lines: Sequence[TextNode], values: Mapping[str, Attribute | None], derived: Collection[str]
+) -> None:
+    """Refuse to compute with what is not known, or is an attribute that each call of a local function sets anew."""
     for line in lines:
+        _check_values([line], {**values, **dict.fromkeys(derived)})
         for value in line.attributes.values():
-            found = values.get(value.name) if isinstance(value, Bound) else None
+            found = values.get(value.name) if isinstance(value, Bound) else value
+            if found is None and line.op == "Constant":
+                raise Refused(f"'{line.outputs[0]}' is not known as a number")
             if isinstance(found, AttributeProto) and found.ref_attr_name:
                 raise Refused(f"a new weight would depend on the function's attribute '{found.ref_attr_name}'")
 
