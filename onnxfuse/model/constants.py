@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, OperatorSetIdProto, TensorProto
+from onnx import ModelProto, NodeProto, OperatorSetIdProto, TensorProto, helper
 
 from onnxfuse.model import attributes
 from onnxfuse.model.file import ModelFile
-from onnxfuse.model.graph import Node, Tensor, Value, Weight, static_shape
+from onnxfuse.model.graph import Node, Tensor, Value, Weight
 
 # Arrays up to this many elements are remembered; larger ones are read again when they are needed again.
 REMEMBERED = 256
@@ -56,11 +56,12 @@ class Constants:
 
     def _compute(self, value: Value) -> NDArray[Any]:
         assert value.producer is not None, value.name
-        tensor, dims = _tensor_of(value.producer), static_shape(value.producer)
+        tensor = _tensor_of(value.producer)
         if tensor is not None:
             return self._file.read(tensor)
-        if dims is not None:
-            return np.asarray(dims, np.int64)
+        if value.elements is not None:
+            dtype = helper.tensor_dtype_to_np_dtype(value.elem_type or TensorProto.INT64)
+            return np.asarray(value.elements, dtype).reshape(() if value.dims == () else -1)
         return evaluate_chain(value, self.array)
 
 
@@ -69,9 +70,9 @@ def _tensor_of(node: Node) -> TensorProto | None:
     return attributes.constant_tensor(node.attrs) if node.op == "Constant" and not node.domain else None
 
 
-def is_leaf(node: Node) -> bool:
-    """Tell whether the value of a node is known without computing its inputs."""
-    return _tensor_of(node) is not None or static_shape(node) is not None
+def _is_leaf(value: Tensor) -> bool:
+    """Tell whether a constant value is known without computing what it is made of."""
+    return value.producer is None or value.elements is not None or _tensor_of(value.producer) is not None
 
 
 def _is_narrow_float(array: NDArray[Any]) -> bool:
@@ -90,7 +91,7 @@ def evaluate_chain(value: Value, array: Any) -> NDArray[Any]:
     for operand in above(value):
         name = names[operand] = f"v{len(names)}"
         node = operand.producer
-        if node is None or is_leaf(node):
+        if node is None or _is_leaf(operand):
             feeds[name] = array(operand)
         else:
             names.update((o, f"{name}.{i}") for i, o in enumerate(node.outputs) if o is not operand)
@@ -114,7 +115,7 @@ def above(value: Value) -> Iterator[Tensor]:
         elif operand.name and giver not in seen:
             seen.add(giver)
             stack.append((operand, True))
-            if operand.producer is not None and not is_leaf(operand.producer):
+            if operand.producer is not None and not _is_leaf(operand):
                 stack.extend((above, False) for above in operand.producer.inputs)
 
 

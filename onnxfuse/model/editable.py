@@ -8,8 +8,10 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from onnxfuse.errors import InputError
 from onnxfuse.model import schema, shapes
+from onnxfuse.model.constants import Constants
 from onnxfuse.model.file import ModelFile
 from onnxfuse.model.graph import Node, Scope, Value, Weight, make_node, subgraphs
+from onnxfuse.model.refine import refine
 from onnxfuse.model.shapes import TypeInfo
 
 IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
@@ -33,6 +35,8 @@ class EditableModel:
         for function in self.proto.functions:
             self._add_function(function)
         self._names = set(self._all_names())
+        self.constants = Constants(file)
+        refine(self.scopes, inferred, self.constants)
 
     @property
     def opset(self) -> int:

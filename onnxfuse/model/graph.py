@@ -41,7 +41,7 @@ class Value(gs.Variable):  # type: ignore[misc]
     """A value that is fed or computed; an absent optional input is a value without a name.
 
     `pinned`: it must stay, since it is a graph output or annotated.  `constant`: it depends on no graph input, so it
-    can be computed whenever somebody needs its elements.
+    can be computed whenever somebody needs its elements.  `elements`: what is known of those of a computed shape.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Value(gs.Variable):  # type: ignore[misc]
         self.dtype, self.shape, self.type = elem_type, dims, "tensor_type"
         self.pinned = False
         self.constant = not name
+        self.elements: tuple[Dim, ...] | None = None
 
     __setattr__ = object.__setattr__
 
@@ -284,20 +285,8 @@ def make_node(proto: NodeProto, scope: Scope) -> Node:
     return node
 
 
-def static_shape(node: Node) -> tuple[int, ...] | None:
-    """Return what a Shape node gives where all the dims it asks for are known numbers."""
-    if node.op != "Shape" or node.domain or node.inputs[0].dims is None:
-        return None
-    start, end = node.attrs.get("start", 0), node.attrs.get("end")
-    asked = node.inputs[0].dims[start:end] if isinstance(start, int) and (end is None or isinstance(end, int)) else ()
-    dims = tuple(dim for dim in asked if isinstance(dim, int))
-    return dims if len(dims) == len(asked) else None
-
-
 def mark_constant(node: Node) -> None:
-    """Mark the outputs of a node as constant if it is a pure function of constants, or the shape of known dims."""
-    if static_shape(node) is not None:
-        node.outputs[0].constant = True
+    """Mark the outputs of a node as constant if it is a pure function of constants."""
     foldable = schema.is_pure(node.op, node.opset, node.domain) and node.op not in schema.UNFOLDED
     if foldable and all(value.constant for value in node.inputs):
         plain = all(not isinstance(a, AttributeProto) or _is_tensor(a) for a in node.attrs.values())

@@ -8,11 +8,7 @@ from typing import NamedTuple
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, shape_inference
 
-from onnxfuse.model import ranks
 from onnxfuse.model.graph import Dim, Dims
-
-# How often ranks are followed from one computed shape to the next; each time costs another inference.
-_RANK_PASSES = 4
 
 
 class TypeInfo(NamedTuple):
@@ -31,15 +27,15 @@ def infer(proto: ModelProto) -> ModelProto:
     What it declares itself of inner values and outputs is left aside first: it may be stale, as where somebody made the
     batch dynamic by editing the inputs alone.  A model that shape inference refuses is returned as it is.
     """
+    return infer_further(_undeclared(proto)) or proto
+
+
+def infer_further(proto: ModelProto) -> ModelProto | None:
+    """Return a model with what follows from the types that it declares; None if shape inference refuses it."""
     try:
-        inferred = shape_inference.infer_shapes(_undeclared(proto), data_prop=True)
-        for _ in range(_RANK_PASSES):
-            if not ranks.declare(inferred):
-                break
-            inferred = shape_inference.infer_shapes(inferred, data_prop=True)
-        return inferred
+        return shape_inference.infer_shapes(proto, data_prop=True)
     except (shape_inference.InferenceError, RuntimeError, ValueError):
-        return proto
+        return None
 
 
 def _undeclared(proto: ModelProto) -> ModelProto:

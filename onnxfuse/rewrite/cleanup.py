@@ -18,12 +18,14 @@ IDENTITY = "identity"
 SAME_TYPE_CAST = "same-type-cast"
 COMMON_SUBEXPRESSION = "common-subexpression"
 CONSTANT_FOLDING = "constant-folding"
+STATIC_RESHAPE = "static-reshape"
 
 # The steps by the names under which they are reported, and can be selected or ignored like rules.
 STEPS = {
     IDENTITY: "Remove an Identity.",
     SAME_TYPE_CAST: "Remove a Cast to the type that the value already has.",
     COMMON_SUBEXPRESSION: "Compute equal values once.",
+    STATIC_RESHAPE: "Give a Reshape a constant shape where the computed one only copies dims and adds known numbers.",
     CONSTANT_FOLDING: "Turn what depends on no input into an initializer, unless that is larger than what it replaces.",
 }
 
@@ -94,7 +96,9 @@ def merge_equal_nodes(model: EditableModel, constants: Constants) -> Iterator[tu
             key = _identity_of(node, constants) if _mergeable(node) else None
             if key is None:
                 continue
-            first = seen.setdefault(key, node)
+            first = seen.get(key)
+            if first is None or not first.alive:
+                first = seen[key] = node
             if first is not node and (merged := _merge(first, node, scope)):
                 yield merged
 
@@ -105,7 +109,13 @@ def _mergeable(node: Node) -> bool:
 
 
 def _identity_of(node: Node, constants: Constants) -> Hashable | None:
-    """Return what two nodes have in common if they compute the same; None if that cannot be told."""
+    """Return what two nodes have in common if they compute the same; None if that cannot be told.
+
+    Computed shapes whose elements are all known, as numbers or as names of dims, are the same however computed.
+    """
+    value = node.outputs[0]
+    if value.elements is not None and None not in value.elements and len(node.outputs) == 1:
+        return value.elem_type, value.dims == (), value.elements
     attributes = tuple(sorted((name, _key(value)) for name, value in node.attrs.items()))
     if any(key is None for _, key in attributes):
         return None

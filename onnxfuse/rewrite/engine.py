@@ -10,13 +10,13 @@ from onnxfuse.errors import InternalError
 from onnxfuse.match.pattern import Pattern
 from onnxfuse.match.search import Match, Matcher, Miss
 from onnxfuse.model import schema
-from onnxfuse.model.constants import Constants
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node
 from onnxfuse.progress import Progress, silent
 from onnxfuse.rewrite import cleanup
 from onnxfuse.rewrite.folding import fold_constants
 from onnxfuse.rewrite.replacement import Planner, Refused
+from onnxfuse.rewrite.reshapes import make_static
 from onnxfuse.rewrite.splice import Splicer
 from onnxfuse.rewrite.trace import Fusion, NearMiss, Trace
 from onnxfuse.rewrite.worklist import Worklist, around
@@ -58,7 +58,7 @@ class _Rewriter:
         self, model: EditableModel, patterns: Sequence[Pattern], steps: Set[str], max_opset: int, progress: Progress
     ) -> None:
         self._model, self._steps, self._max_opset, self._progress = model, steps, max_opset, progress
-        self._constants = Constants(model.file)
+        self._constants = model.constants
         self._matcher = Matcher(self._constants)
         self._planner = Planner(self._constants)
         self._splicer = Splicer(model, self._constants)
@@ -93,10 +93,13 @@ class _Rewriter:
             for fusion, touched in cleanup.merge_equal_nodes(self._model, self._constants):
                 self._changed(fusion, touched)
             self._drain(limit, len(nodes))
+        if cleanup.STATIC_RESHAPE in self._steps:
+            for fusion, touched in make_static(self._model, self._constants):
+                self._changed(fusion, touched)
         if cleanup.CONSTANT_FOLDING in self._steps:
             for fusion, touched in fold_constants(self._model, self._constants):
                 self._changed(fusion, touched)
-            self._drain(limit, len(nodes))
+        self._drain(limit, len(nodes))
         self._trace.near_misses = [
             NearMiss(rule, node.label(), reason) for (rule, node), reason in self._misses.items() if node.alive
         ]
