@@ -1,0 +1,184 @@
+"""The plain operators that folding mostly needs, in NumPy.
+
+onnx's reference implementation has all operators, but importing it takes a fifth of the time of optimizing a small
+model; it computes what is not found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
+
+from onnxfuse.model import attributes
+from onnxfuse.model.attributes import Attribute
+
+Array: TypeAlias = NDArray[Any]
+_Attributes: TypeAlias = Mapping[str, Attribute]
+_Operator: TypeAlias = Callable[[_Attributes, Sequence[Array]], Array]
+
+_TYPES = {
+    TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64, TensorProto.FLOAT16: np.float16,
+    TensorProto.INT32: np.int32, TensorProto.INT64: np.int64, TensorProto.BOOL: np.bool_,
+}  # fmt: skip
+_DTYPES = frozenset(map(np.dtype, _TYPES.values()))
+
+
+class _Unknown(Exception):
+    """Something here is not among the plain operators."""
+
+
+def compute(nodes: Iterable[NodeProto], feeds: Mapping[str, Array], wanted: Sequence[str]) -> list[Array] | None:
+    """Run nodes in order and return the wanted values.
+
+    None if an operator, an attribute or a type is not a plain one, or if the operands do not fit together.
+    """
+    values = dict(feeds)
+    try:
+        with np.errstate(all="ignore"):
+            for node in nodes:
+                values[node.output[0]] = _run(node, values)
+    except (_Unknown, ValueError, IndexError):
+        return None
+    return [values[name] for name in wanted]
+
+
+def _run(node: NodeProto, values: Mapping[str, Array]) -> Array:
+    operator, known = _OPERATORS.get(node.op_type, (None, frozenset()))
+    given = attributes.read_all(node)
+    if operator is None or node.domain or len(node.output) != 1 or "" in node.input or not known.issuperset(given):
+        raise _Unknown
+    operands = [values[name] for name in node.input]
+    if any(operand.dtype not in _DTYPES for operand in operands):
+        raise _Unknown
+    return np.asarray(operator(given, operands))
+
+
+def _elementwise(function: Callable[..., Array], kinds: str, count: int) -> _Operator:
+    """Return the operator for operands of one type; `kinds` are the NumPy kinds for which the function is ONNX's."""
+
+    def operator(given: _Attributes, operands: Sequence[Array]) -> Array:
+        if len(operands) != count or len({a.dtype for a in operands}) != 1 or operands[0].dtype.kind not in kinds:
+            raise _Unknown
+        return function(*operands)
+
+    return operator
+
+
+def _constant(given: _Attributes, operands: Sequence[Array]) -> Array:
+    tensor = attributes.constant_tensor(given)
+    if tensor is None or tensor.data_type not in _TYPES or tensor.data_location == TensorProto.EXTERNAL:
+        raise _Unknown
+    return numpy_helper.to_array(tensor)
+
+
+def _constant_of_shape(given: _Attributes, operands: Sequence[Array]) -> Array:
+    value = given.get("value")
+    if isinstance(value, AttributeProto):
+        fill = _constant({"value": value}, ())
+        return np.full(tuple(operands[0]), fill.reshape(-1)[0], fill.dtype)
+    return np.zeros(tuple(operands[0]), np.float32)
+
+
+def _reshape(given: _Attributes, operands: Sequence[Array]) -> Array:
+    data, shape = _pair(operands)
+    if given.get("allowzero"):
+        return data.reshape(tuple(shape))
+    return data.reshape([data.shape[i] if size == 0 else size for i, size in enumerate(shape.tolist())])
+
+
+def _flatten(given: _Attributes, operands: Sequence[Array]) -> Array:
+    (data,) = operands
+    axis = _number(given, "axis", 1)
+    axis += data.ndim if axis < 0 else 0
+    return data.reshape(int(np.prod(data.shape[:axis])), int(np.prod(data.shape[axis:])))
+
+
+def _reduce_min(given: _Attributes, operands: Sequence[Array]) -> Array:
+    (data,) = operands
+    return np.min(data, keepdims=bool(given.get("keepdims", 1)))  # type: ignore[no-any-return]
+
+
+def _unsqueeze(given: _Attributes, operands: Sequence[Array]) -> Array:
+    axes = _axes(given, operands)
+    if axes is None:
+        raise _Unknown
+    return np.expand_dims(operands[0], axes)
+
+
+def _squeeze(given: _Attributes, operands: Sequence[Array]) -> Array:
+    return np.squeeze(operands[0], _axes(given, operands))
+
+
+def _axes(given: _Attributes, operands: Sequence[Array]) -> tuple[int, ...] | None:
+    """Return the axes, which are an attribute or the second operand."""
+    axes = given.get("axes")
+    if len(operands) == 2:
+        return tuple(operands[1].reshape(-1).tolist())
+    return axes if isinstance(axes, tuple) else None  # type: ignore[return-value]
+
+
+def _shape(given: _Attributes, operands: Sequence[Array]) -> Array:
+    end = given.get("end")
+    shape = operands[0].shape[_number(given, "start", 0) : end if isinstance(end, int) else None]
+    return np.array(shape, np.int64)
+
+
+def _concat(given: _Attributes, operands: Sequence[Array]) -> Array:
+    if "axis" not in given or len({operand.dtype for operand in operands}) != 1:
+        raise _Unknown
+    return np.concatenate(operands, _number(given, "axis", 0))
+
+
+def _gather(given: _Attributes, operands: Sequence[Array]) -> Array:
+    data, indices = _pair(operands)
+    return np.take(data, indices, _number(given, "axis", 0))
+
+
+def _transpose(given: _Attributes, operands: Sequence[Array]) -> Array:
+    return np.transpose(operands[0], given.get("perm"))  # type: ignore[arg-type]
+
+
+def _cast(given: _Attributes, operands: Sequence[Array]) -> Array:
+    if given.get("to") not in _TYPES:
+        raise _Unknown
+    return operands[0].astype(_TYPES[given["to"]])  # type: ignore[index]
+
+
+def _pair(operands: Sequence[Array]) -> tuple[Array, Array]:
+    if len(operands) != 2:
+        raise _Unknown
+    return operands[0], operands[1]
+
+
+def _number(given: _Attributes, name: str, default: int) -> int:
+    value = given.get(name, default)
+    return value if isinstance(value, int) else default
+
+
+# Each with the attributes that it takes into account; ONNX divides integers unlike NumPy.
+_OPERATORS: dict[str, tuple[_Operator, frozenset[str]]] = {
+    "Add": (_elementwise(np.add, "fi", 2), frozenset()),
+    "Sub": (_elementwise(np.subtract, "fi", 2), frozenset()),
+    "Mul": (_elementwise(np.multiply, "fi", 2), frozenset()),
+    "Div": (_elementwise(np.divide, "f", 2), frozenset()),
+    "Neg": (_elementwise(np.negative, "fi", 1), frozenset()),
+    "Sqrt": (_elementwise(np.sqrt, "f", 1), frozenset()),
+    "Reciprocal": (_elementwise(np.reciprocal, "f", 1), frozenset()),
+    "Identity": (_elementwise(np.asarray, "fib", 1), frozenset()),
+    "Cast": (_cast, frozenset({"to"})),
+    "Concat": (_concat, frozenset({"axis"})),
+    "Constant": (_constant, frozenset({"value", "value_float", "value_floats", "value_int", "value_ints"})),
+    "ConstantOfShape": (_constant_of_shape, frozenset({"value"})),
+    "Flatten": (_flatten, frozenset({"axis"})),
+    "Gather": (_gather, frozenset({"axis"})),
+    "ReduceMin": (_reduce_min, frozenset({"keepdims"})),
+    "Reshape": (_reshape, frozenset({"allowzero"})),
+    "Shape": (_shape, frozenset({"start", "end"})),
+    "Squeeze": (_squeeze, frozenset({"axes"})),
+    "Transpose": (_transpose, frozenset({"perm"})),
+    "Unsqueeze": (_unsqueeze, frozenset({"axes"})),
+}
