@@ -69,6 +69,7 @@ def _measure(kind: str, count: int, repeat: int, folder: str | None) -> bool:
         size = sum(file.stat().st_size for file in Path(name).iterdir()) / MB
         fast = onnxfuse("optimize", str(model), "-o", str(ours), "--no-validate", "--quiet")
         plain = [sys.executable, "-c", _LOAD_SAVE, str(model), str(theirs), kind]
+        run([*fast, "--dry-run"])  # the first run compiles the bytecode
         pairs = [(_clean(run(fast), name), _clean(run(plain), name)) for _ in range(repeat)]
         whole = [run([*fast[:-2], "--provider", "cpu", "--quiet"], watch=True), run([*fast], watch=True)]
         return _tell(kind, size, pairs, whole)
@@ -87,10 +88,11 @@ def _tell(kind: str, size: float, pairs: list[tuple[Usage, Usage]], whole: list[
     ours, theirs = (max(usage.peak_mb for usage in side) for side in zip(*pairs, strict=True))
     seconds = [statistics.median(usage.seconds for usage in side) for side in zip(*pairs, strict=True)]
     validated, bare = whole
+    beside = f"load + save {theirs:.0f} MB ({ours / theirs:.2f} x)"
     lines = [
         f"{kind}, {size:.0f} MB:",
         f"  --no-validate   {ratio:.2f} x the time of load + save ({seconds[0]:.2f} s, {seconds[1]:.2f} s)",
-        f"  peak memory     {ours:.0f} MB, budget {_BUDGET_MB:.0f} (load + save {theirs:.0f} MB: {ours / theirs:.2f} x)",
+        f"  peak memory     {ours:.0f} MB, budget {_BUDGET_MB:.0f}; {beside}",
     ]
     if validated.anonymous_mb is not None and bare.anonymous_mb is not None:
         lines.append(

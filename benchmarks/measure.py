@@ -1,13 +1,18 @@
 """What the benchmarks share: run a command in a process of its own and measure it.
 
-Only the standard library is imported here: a child started by a large process would inherit its peak memory.
+Only the standard library is imported here: a child started by a large process would inherit its peak memory. Bytecode
+is kept in a folder of the benchmark's own, as an installation keeps it, whatever PYTHONDONTWRITEBYTECODE says.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -19,9 +24,14 @@ _POLL_S = 0.01
 
 @dataclass(frozen=True)
 class Usage:
-    """One run of a command. `peak_mb` counts mapped file pages too, `anonymous_mb` (None outside Linux) does not."""
+    """One run of a command.
+
+    `cpu_seconds` is what it computed, whatever else the machine did. `peak_mb` counts mapped file pages too,
+    `anonymous_mb` (None outside Linux) does not.
+    """
 
     seconds: float
+    cpu_seconds: float
     peak_mb: float
     anonymous_mb: float | None
 
@@ -37,7 +47,7 @@ def run(command: list[str], watch: bool = False) -> Usage:
     Raises RuntimeError if it fails.
     """
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=_environment())
     watcher = _Watcher(process.pid)
     if watch:
         watcher.start()
@@ -47,7 +57,16 @@ def run(command: list[str], watch: bool = False) -> Usage:
     if process.returncode:
         raise RuntimeError(f"exit code {process.returncode}: {' '.join(command)}")
     unit = 1 if sys.platform == "darwin" else 1024
-    return Usage(seconds, usage.ru_maxrss * unit / MB, watcher.peak_mb if watch else None)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Usage(seconds, cpu, usage.ru_maxrss * unit / MB, watcher.peak_mb if watch else None)
+
+
+@functools.cache
+def _environment() -> dict[str, str]:
+    folder = tempfile.mkdtemp(prefix="onnxfuse-bytecode-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": folder}
 
 
 class _Watcher(threading.Thread):
