@@ -179,6 +179,11 @@ class _Search:
         others = [v for v in reader.inputs if v is not value and v.dims is not None]
         return any(v.dims is not None and len(v.dims) >= len(value.dims) for v in others)
 
+    def _default(self, name: str) -> Attribute | None:
+        """Return what an attribute that is bound stands for where the node does not have it: [attributes] may say."""
+        default = self._pattern.rule.attributes.get(name, {}).get("default")
+        return tuple(default) if isinstance(default, list) else default
+
     def _bind_attribute(self, name: str, value: Attribute | None) -> bool:
         known = self._state.attributes
         if name in known:
@@ -236,7 +241,8 @@ class _Search:
             value = actual.get(name)
             wanted = text.attributes.get(name)
             if isinstance(wanted, Bound):
-                if not self._bind_attribute(wanted.name, normalise(value, rank) if name in schema.AXES else value):
+                bound = self._default(wanted.name) if value is None else value
+                if not self._bind_attribute(wanted.name, normalise(bound, rank) if name in schema.AXES else bound):
                     return False
             elif wanted is not None:
                 if not _same(name, value, wanted, rank):
