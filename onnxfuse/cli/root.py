@@ -2,58 +2,24 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import NamedTuple
-
 import click
 
-from onnxfuse.cli.help import CONTEXT, EXIT_CODES, GroupedOption, write_rows
-from onnxfuse.cli.params import suggestion
-
-
-class _Lazy(NamedTuple):
-    module: str  # holds the click command, under the name ``command``
-    short_help: str
-
+from onnxfuse.cli.help import CONTEXT, GroupedOption
+from onnxfuse.cli.lazy import Lazy, LazyGroup
 
 _COMMANDS = {
-    "optimize": _Lazy("onnxfuse.cli.optimize", "Fuse operators, prove the result, write the model."),
+    "optimize": Lazy("onnxfuse.cli.optimize", "Fuse operators, prove the result, write the model."),
+    "rules": Lazy("onnxfuse.cli.rules", "List, show, verify and begin rules."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports a command's module only to run it."""
+class _Root(LazyGroup):
+    """The commands; a model in the place of one gets the hint that its user needs."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        command = import_module(_COMMANDS[cmd_name].module).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in _COMMANDS:
-            ctx.fail(f"no command {name!r}" + _hint(name))
-        return name, self.get_command(ctx, name), args[1:]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_rows(formatter, "Commands", [(name, lazy.short_help) for name, lazy in _COMMANDS.items()])
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_rows(formatter, "Examples", [("onnxfuse optimize model.onnx", ""), ("onnxfuse optimize --help", "")])
-        write_rows(formatter, "Exit codes", EXIT_CODES)
-
-
-def _hint(name: str) -> str:
-    if name.endswith(".onnx"):
-        return f", did you mean 'onnxfuse optimize {name}'?"
-    return suggestion(name, tuple(_COMMANDS))
+    def hint(self, name: str) -> str:
+        if name.endswith(".onnx"):
+            return f", did you mean 'onnxfuse optimize {name}'?"
+        return super().hint(name)
 
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -65,7 +31,13 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
     ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings=CONTEXT, no_args_is_help=False)
+@click.group(
+    cls=_Root,
+    commands=_COMMANDS,
+    examples=("onnxfuse optimize model.onnx", "onnxfuse optimize --help"),
+    context_settings=CONTEXT,
+    no_args_is_help=False,
+)
 @click.option(
     "-V",
     "--version",

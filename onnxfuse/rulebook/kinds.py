@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from onnxfuse.rulebook.limits import MAX_ENTRIES, MAX_NAME
@@ -16,10 +16,11 @@ Where: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """A value that is not what its key asks for."""
+    """A value that is not what its key asks for.  `other_type`: it is something else altogether."""
 
     where: Where
     message: str
+    other_type: bool = False
 
 
 class Kind(Protocol):
@@ -50,7 +51,7 @@ def brief(value: object) -> str:
 
 def _wrong(where: Where, noun: str, value: object) -> Problem:
     names = [part for part in where if isinstance(part, str)]
-    return Problem(where, f"'{'.'.join(names)[:MAX_NAME]}' must be {noun}, not {_what(value)}")
+    return Problem(where, f"'{'.'.join(names)[:MAX_NAME]}' must be {noun}, not {_what(value)}", True)
 
 
 def _what(value: object) -> str:
@@ -198,8 +199,8 @@ class OneOf:
         """Yield the problems of the kind that fits best, judged by the outermost type."""
         found = [list(kind.problems(value, where)) for kind in self.kinds]
         if all(found):
-            deeper = [problems for problems in found if problems[0].where != where]
-            yield from deeper[0] if deeper else [_wrong(where, self.noun, value)]
+            nearer = [problems for problems in found if problems[0].where != where or not problems[0].other_type]
+            yield from nearer[0] if nearer else [_wrong(where, self.noun, value)]
 
     def schema(self) -> dict[str, Any]:
         """See Kind."""
@@ -266,9 +267,9 @@ class Record:
 
 def _with_example(problem: Problem, key: Key) -> Problem:
     """Return a problem with what would be right, unless it already says that."""
-    return (
-        problem if "; " in problem.message else Problem(problem.where, f"{problem.message}; for example: {key.example}")
-    )
+    if "; " in problem.message:
+        return problem
+    return replace(problem, message=f"{problem.message}; for example: {key.example}")
 
 
 def _key_schema(key: Key) -> dict[str, Any]:

@@ -23,7 +23,13 @@ def _help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *
     return out
 
 
-@pytest.mark.parametrize("command", ["onnxfuse", "onnxfuse optimize"])
+_COMMANDS = [
+    "onnxfuse", "onnxfuse optimize", "onnxfuse rules", "onnxfuse rules list", "onnxfuse rules show",
+    "onnxfuse rules new", "onnxfuse rules schema", "onnxfuse rules docs",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
 def test_docs_show_the_help_as_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -74,7 +80,7 @@ def test_unknown_commands_get_a_suggestion(capsys: pytest.CaptureFixture[str], n
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("args", ["--help", "--version", "optimize --help"])
+@pytest.mark.parametrize("args", ["--help", "--version", *(f"{command[9:]} --help" for command in _COMMANDS[1:])])
 def test_start_up_imports_nothing_heavy(args: str) -> None:
     """What costs the time is what is imported; benchmarks/startup.py measures the time itself."""
     code = (

@@ -1,0 +1,1 @@
+"""Rules shown to people: listed, drawn, and explained in words."""
