@@ -16,7 +16,7 @@ from onnxfuse.rulebook.rule import FORM, Bound, Text, TextNode
 _POSITION = re.compile(r"line: (\d+) column: (\d+)")
 # Numbers that no 64 bits hold are not the parser's own errors.
 _PARSE_ERRORS = (onnx.parser.ParseError, IndexError, ValueError, RuntimeError)
-_REFERENCE_IN_LIST = re.compile(r"\[[^\]\n]*@")
+_REFERENCE_IN_LIST = re.compile(r"\[[^\]]*@")
 
 
 @dataclass
@@ -51,11 +51,15 @@ def parse_node(text: str) -> TextNode:
 
     Raises TextError with the place in `text`.
     """
-    _check_size(text)
+    head = "(x) => (y) {"
     try:
-        return _node(onnx.parser.parse_node(text))
-    except _PARSE_ERRORS as error:
-        raise TextError(_located(error).reason) from error
+        nodes = parse_text(f"{head}{text}\n}}", "node", 1).nodes
+    except TextError as error:
+        column = error.column - (len(head) if error.line == 1 else 0)
+        raise TextError(error.reason, error.line, max(1, column)) from error
+    if len(nodes) != 1:
+        raise TextError(f"one operator is wanted here, not {len(nodes)}")
+    return nodes[0]
 
 
 def check_graph(text: str) -> None:
