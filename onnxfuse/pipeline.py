@@ -21,7 +21,8 @@ from onnxfuse.model.opset import raise_opset
 from onnxfuse.model.patch import patched, with_weights_apart
 from onnxfuse.model.save import copy, save
 from onnxfuse.progress import Progress, silent
-from onnxfuse.report import ModelRecord, Report, default_opset
+from onnxfuse.report.record import ModelRecord, Report
+from onnxfuse.report.survey import default_opset, survey_ops
 from onnxfuse.rewrite import cleanup
 from onnxfuse.rewrite.engine import HigherOpset, rewrite
 from onnxfuse.rewrite.trace import Fusion, Trace
@@ -96,10 +97,10 @@ def optimize(
     OriginalFailsError if onnxruntime cannot run the original; ValidationError, with the report as its `report`, if the
     result differs from the original by more than the tolerance.  Nothing is written then.
     """
-    book = load_rulebook([Path(path) for path in rules])
-    steps, patterns = _choose(book, select, ignore)
     progress("loading", 0, 0)
     original = from_proto(model) if isinstance(model, ModelProto) else load(Path(model))
+    book = load_rulebook([Path(path) for path in rules], present=survey_ops(original.proto))
+    steps, patterns = _choose(book, select, ignore)
     target = None if output is None else _check_target(original, Path(output), in_place)
     work = _Work(patterns, steps, progress)
     with _collector_paused():
@@ -160,8 +161,9 @@ class _Work:
 
     def _rewrite(self, original: ModelFile, start: ModelFile) -> tuple[EditableModel, ModelFile]:
         """Rewrite a model, from its start again at a higher opset as often as a fusion needs one."""
+        editable = None
         while True:
-            editable = EditableModel(start)
+            editable = EditableModel(start, editable)
             try:
                 self.trace = rewrite(
                     editable, self._patterns, steps=self._steps, max_opset=self._ceiling, progress=self._progress
@@ -197,7 +199,7 @@ def _raised(original: ModelFile, opset: int) -> ModelFile:
 
 def _choose(book: Rulebook, select: Sequence[str], ignore: Sequence[str]) -> tuple[frozenset[str], tuple[Pattern, ...]]:
     """Return the clean-up steps and the patterns that are to be used."""
-    names = selected([*cleanup.STEPS, *(rule.name for rule in book.rules)], select, ignore)
+    names = selected([*cleanup.STEPS, *(rule.name for rule in book.rules), *book.unread], select, ignore)
     chosen = Rulebook(tuple(rule for rule in book.rules if rule.name in names), book.forms)
     return names & frozenset(cleanup.STEPS), compile_patterns(chosen)
 

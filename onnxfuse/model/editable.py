@@ -24,8 +24,10 @@ class EditableModel:
     around it, then the bodies of local functions.
     """
 
-    def __init__(self, file: ModelFile) -> None:
+    def __init__(self, file: ModelFile, like: EditableModel | None = None) -> None:
+        """Read a model; `like` is the same model at another opset, whose types hold for values of the same names."""
         self.file = file
+        self._like = [] if like is None else like.scopes
         self.proto = ModelProto()
         self.proto.CopyFrom(file.proto)
         self.scopes: list[Scope] = []
@@ -60,7 +62,7 @@ class EditableModel:
 
     def _add_graph(self, scope: Scope, graph: GraphProto, inferred: GraphProto) -> None:
         self.scopes.append(scope)
-        types = shapes.overlay(shapes.known_types(graph), shapes.known_types(inferred))
+        types = shapes.overlay(self._declared(scope, graph), shapes.known_types(inferred))
         overridable = {value.name for value in graph.input}
         if self.proto.ir_version < IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
             overridable = set()
@@ -75,6 +77,14 @@ class EditableModel:
         for note in graph.quantization_annotation:
             if annotated := scope.find(note.tensor_name):
                 annotated.pinned = True
+
+    def _declared(self, scope: Scope, graph: GraphProto) -> dict[str, TypeInfo]:
+        """Return what is known of values beforehand: from the same scope of a like model, or as the file says."""
+        index = len(self.scopes) - 1
+        twin = self._like[index] if index < len(self._like) else None
+        if twin is None or twin.path != scope.path:
+            return shapes.known_types(graph)
+        return {name: TypeInfo(value.elem_type, value.dims) for name, value in twin.values.items()}
 
     def _add_node(self, scope: Scope, proto: NodeProto, twin: NodeProto, types: dict[str, TypeInfo]) -> None:
         for name in proto.output:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from onnxfuse.rulebook.keys import ELEMENT_TYPES, FORMS, RULE, SAFETY, STATUS
 from onnxfuse.rulebook.kinds import Where, suggestion
 from onnxfuse.rulebook.library import builtin_rules_dir
 from onnxfuse.rulebook.limits import MAX_NAME, MAX_TOTAL_BYTES
-from onnxfuse.rulebook.rule import ConstantSpec, Guard, Reject, Rule, Rulebook, Sample, Text, TextNode
+from onnxfuse.rulebook.relevance import operators, relevant
+from onnxfuse.rulebook.rule import ConstantSpec, Guard, Reject, Requirement, Rule, Rulebook, Sample, Text, TextNode
 from onnxfuse.rulebook.source import Source
 from onnxfuse.rulebook.text import TextError, check_graph, parse_node, parse_text
 
@@ -27,12 +28,18 @@ FORMS_FILE = "forms.toml"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-def load_rulebook(paths: Sequence[Path] = (), *, builtin: bool = True) -> Rulebook:
+def load_rulebook(
+    paths: Sequence[Path] = (), *, builtin: bool = True, present: Collection[str] | None = None
+) -> Rulebook:
     """Read the built-in rules and those under `paths` (files or folders); a later rule replaces one of the same name.
 
-    Raises RuleError with file, line and column.
+    `present`: the operators of the model that they are meant for, so that built-in rules which cannot match are not
+    read.  Raises RuleError with file, line and column.
     """
-    files = [file for path in (*([builtin_rules_dir()] if builtin else []), *paths) for file in _rule_files(path)]
+    own = [file for path in paths for file in _rule_files(path)]
+    shipped = _rule_files(builtin_rules_dir()) if builtin else []
+    wanted = shipped if present is None else _relevant(shipped, own, present)
+    files = [*wanted, *own]
     _check_total(files)
     forms: dict[str, tuple[Text, ...]] = {}
     rules: dict[str, Rule] = {}
@@ -41,9 +48,17 @@ def load_rulebook(paths: Sequence[Path] = (), *, builtin: bool = True) -> Rulebo
             forms |= _read_forms(Source.read(file))
         else:
             rules[file.stem] = _read_rule(Source.read(file))
-    book = Rulebook(tuple(sorted(rules.values(), key=lambda rule: (rule.order, rule.name))), forms)
+    unread = frozenset(file.stem for file in shipped if file not in wanted)
+    book = Rulebook(tuple(sorted(rules.values(), key=lambda rule: (rule.order, rule.name))), forms, unread)
     check_forms(book)
     return book
+
+
+def _relevant(shipped: Sequence[Path], own: Sequence[Path], present: Collection[str]) -> list[Path]:
+    """Return the shipped files that can match in a model with these operators, or after rules of the user's own."""
+    found = {file: operators(file.read_text(encoding="utf-8")) for file in (*shipped, *own) if file.name != FORMS_FILE}
+    chosen = relevant({str(file): ops for file, ops in found.items()}, present)
+    return [file for file in shipped if str(file) in chosen or file.name == FORMS_FILE]
 
 
 def _rule_files(path: Path) -> list[Path]:
@@ -95,6 +110,7 @@ def _read_rule(source: Source) -> Rule:
         why=data.get("why", ""),
         source=data.get("source", ""),
         exporters=tuple(data.get("exporters", ())),
+        require=tuple(_requirement(source, index, opset) for index in range(len(data.get("require", [])))),
     )
     for problem in rule_problems(rule):
         raise source.error(problem.message, problem.where)
@@ -136,6 +152,11 @@ def _match(source: Source, index: int, opset: int) -> Text:
     table = source.data["match"][index]
     name, opset = table.get("name", "match"), table.get("opset", opset)
     return _parse(source, ("match", index, "text"), name, opset, source.data.get("constants", {}))
+
+
+def _requirement(source: Source, index: int, opset: int) -> Requirement:
+    why = source.data["require"][index]["why"]
+    return Requirement(why, _parse(source, ("require", index, "text"), "require", opset, {}))
 
 
 def _sample(table: Mapping[str, Any]) -> Sample:

@@ -95,6 +95,14 @@ class Reject:
 
 
 @dataclass(frozen=True)
+class Requirement:
+    """What must be true of a match beside the guards: a text that folds to one truth value, and what it means."""
+
+    why: str
+    text: Text
+
+
+@dataclass(frozen=True)
 class Rule:
     """A rewrite rule as read from its file.
 
@@ -125,11 +133,16 @@ class Rule:
     why: str = ""
     source: str = ""
     exporters: tuple[str, ...] = ()
+    require: tuple[Requirement, ...] = ()
 
 
 @dataclass(frozen=True)
 class Rulebook:
-    """Rules in the order in which they are tried, and the forms that their match texts call."""
+    """Rules in the order in which they are tried, and the forms that their match texts call.
+
+    `unread` are the names of further built-in rules that were left out, since they cannot match.
+    """
 
     rules: tuple[Rule, ...]
     forms: Mapping[str, tuple[Text, ...]]
+    unread: frozenset[str] = frozenset()
