@@ -36,11 +36,21 @@ def load_rulebook(
     `present`: the operators of the model that they are meant for, so that built-in rules which cannot match are not
     read.  Raises RuleError with file, line and column.
     """
-    own = [file for path in paths for file in _rule_files(path)]
-    shipped = _rule_files(builtin_rules_dir()) if builtin else []
-    wanted = shipped if present is None else _relevant(shipped, own, present)
-    files = [*wanted, *own]
+    files = [file for path in paths for file in _rule_files(path)]
     _check_total(files)
+    own = _read(files)
+    shipped = _rule_files(builtin_rules_dir()) if builtin else []
+    wanted = shipped if present is None else _relevant(shipped, {*present, *_emitted(own)})
+    base = _read(wanted)
+    rules = {rule.name: rule for rule in (*base.rules, *own.rules)}
+    unread = frozenset(file.stem for file in shipped if file not in wanted) - rules.keys()
+    in_order = sorted(rules.values(), key=lambda rule: (rule.order, rule.name))
+    book = Rulebook(tuple(in_order), {**base.forms, **own.forms}, unread)
+    check_forms(book)
+    return book
+
+
+def _read(files: Iterable[Path]) -> Rulebook:
     forms: dict[str, tuple[Text, ...]] = {}
     rules: dict[str, Rule] = {}
     for file in files:
@@ -48,17 +58,19 @@ def load_rulebook(
             forms |= _read_forms(Source.read(file))
         else:
             rules[file.stem] = _read_rule(Source.read(file))
-    unread = frozenset(file.stem for file in shipped if file not in wanted)
-    book = Rulebook(tuple(sorted(rules.values(), key=lambda rule: (rule.order, rule.name))), forms, unread)
-    check_forms(book)
-    return book
+    return Rulebook(tuple(rules.values()), forms)
 
 
-def _relevant(shipped: Sequence[Path], own: Sequence[Path], present: Collection[str]) -> list[Path]:
-    """Return the shipped files that can match in a model with these operators, or after rules of the user's own."""
-    found = {file: operators(file.read_text(encoding="utf-8")) for file in (*shipped, *own) if file.name != FORMS_FILE}
-    chosen = relevant({str(file): ops for file, ops in found.items()}, present)
-    return [file for file in shipped if str(file) in chosen or file.name == FORMS_FILE]
+def _emitted(book: Rulebook) -> set[str]:
+    return {node.op for rule in book.rules for node in rule.rewrite.nodes}
+
+
+def _relevant(shipped: Sequence[Path], present: Collection[str]) -> list[Path]:
+    """Return the shipped files that can match in a model with these operators."""
+    rules = {file.stem: file for file in shipped if file.name != FORMS_FILE}
+    found = {name: operators(file.read_text(encoding="utf-8")) for name, file in rules.items()}
+    chosen = relevant(found, present)
+    return [file for file in shipped if file.stem in chosen or file.name == FORMS_FILE]
 
 
 def _rule_files(path: Path) -> list[Path]:
@@ -137,11 +149,11 @@ def _guards(source: Source, types: Mapping[str, Any]) -> dict[str, Guard]:
     return guards
 
 
-def _absent(source: Source) -> dict[str, TextNode]:
-    nodes = {}
+def _absent(source: Source) -> dict[str, TextNode | None]:
+    nodes: dict[str, TextNode | None] = {}
     for name, text in source.data.get("absent", {}).items():
         try:
-            nodes[name] = parse_node(f"{name} = {text}")
+            nodes[name] = parse_node(f"{name} = {text}") if text else None
         except TextError as error:
             reason = f"what stands for an absent '{name}': {error.reason}"
             raise source.error(reason, ("absent", name)) from error
