@@ -33,14 +33,17 @@ class ReportType(ParamType):
 
     name = "format:file"
 
+    def __init__(self, formats: Sequence[str] = REPORT_FORMATS) -> None:
+        self._formats = tuple(formats)
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> ReportTarget:
         if isinstance(value, ReportTarget):
             return value
         name, colon, file = str(value).partition(":")
         if not colon or not file:
             self.fail(f"{value!r} is not FORMAT:FILE, for example json:report.json.", param, ctx)
-        if name not in REPORT_FORMATS:
-            self.fail(f"unknown report format {name!r}{suggestion(name, REPORT_FORMATS)}", param, ctx)
+        if name not in self._formats:
+            self.fail(f"unknown report format {name!r}{suggestion(name, self._formats)}", param, ctx)
         return ReportTarget(name, file)
 
 

@@ -25,7 +25,7 @@ def _help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *
 
 _COMMANDS = [
     "onnxfuse", "onnxfuse optimize", "onnxfuse rules", "onnxfuse rules list", "onnxfuse rules show",
-    "onnxfuse rules new", "onnxfuse rules schema", "onnxfuse rules docs",
+    "onnxfuse rules verify", "onnxfuse rules new", "onnxfuse rules schema", "onnxfuse rules docs",
 ]  # fmt: skip
 
 

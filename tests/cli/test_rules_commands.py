@@ -157,7 +157,7 @@ def test_new_writes_a_rule_that_loads(
     (rule,) = load_rulebook([tmp_path / "mine"], builtin=False).rules
     assert rule.name == "my-rule"
     for line in re.findall(r"^  onnxfuse (.*)$", out, re.MULTILINE):
-        if line.startswith("rules"):
+        if line.startswith("rules show"):
             assert main(line.split()) == 0
 
 

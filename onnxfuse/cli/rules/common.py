@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,7 @@ import click
 from onnxfuse.cli.help import GroupedOption
 
 if TYPE_CHECKING:
-    from onnxfuse.rulebook.rule import Rule, Rulebook
+    from onnxfuse.rulebook.rule import Rulebook
 
 option = partial(click.option, cls=GroupedOption)
 
@@ -29,18 +30,16 @@ color_option = option(
 
 def read_rules(paths: Sequence[str]) -> Rulebook:
     """Read the built-in rules and those under ``paths``."""
-    from pathlib import Path
-
     from onnxfuse.rulebook.load import load_rulebook
 
     return load_rulebook([Path(path) for path in paths])
 
 
-def place(rule: Rule) -> str | None:
-    """The path of a rule's file; None for one that is built in."""
+def place(path: Path) -> str | None:
+    """The path of a rule's file as it is shown; None for one that is built in."""
     from onnxfuse.rulebook.library import builtin_rules_dir
 
-    return None if rule.path.is_relative_to(builtin_rules_dir()) else rule.path.as_posix()
+    return None if path.is_relative_to(builtin_rules_dir()) else path.as_posix()
 
 
 def complete_rule_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

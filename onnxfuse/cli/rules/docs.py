@@ -49,4 +49,4 @@ def command(rules: tuple[str, ...], output: str) -> int:
 def _place(rule: Rule) -> str:
     from onnxfuse.rulebook.library import builtin_rules_dir
 
-    return place(rule) or f"rules/{rule.path.relative_to(builtin_rules_dir()).as_posix()}"
+    return place(rule.path) or f"rules/{rule.path.relative_to(builtin_rules_dir()).as_posix()}"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from onnxfuse.cli.help import CONTEXT, GroupedCommand
 from onnxfuse.cli.rules.common import color_option, option, place, read_rules, rules_option
+
+if TYPE_CHECKING:
+    from onnxfuse.rulebook.rule import Rule
 
 
 @click.command(
@@ -31,5 +36,10 @@ def command(rules: tuple[str, ...], format_: str, color: str) -> int:
 
     book = read_rules(rules)
     console = Console(color, verbosity=0)
-    console.result(to_json(book.rules, place) if format_ == "json" else table(book.rules, console.style))
+    as_json = format_ == "json"
+    console.result(to_json(book.rules, _place) if as_json else table(book.rules, console.style))
     return 2 if console.lost_output else 0
+
+
+def _place(rule: Rule) -> str | None:
+    return place(rule.path)

@@ -39,5 +39,6 @@ def command(name: str, op: str, folder: str) -> int:
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
     click.echo(f"{path}\n\nChange it, then try it:\n  onnxfuse rules show {name} --rules {path}")
+    click.echo(f"  onnxfuse rules verify {path}")
     click.echo(f"  onnxfuse optimize model.onnx --rules {path} --select {name} -v")
     return 0

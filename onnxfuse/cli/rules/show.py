@@ -34,8 +34,8 @@ def command(name: str, rules: tuple[str, ...], forms: bool, color: str) -> int:
     if name not in known:
         raise UsageError(f"no rule is called '{name}'{suggestion(name, known)} (`onnxfuse rules list` names all)")
     rule, console = known[name], Console(color, verbosity=0)
-    strokes = UNICODE if _draws_boxes() else ASCII
-    console.result(render(rule, book, place(rule) or "built in", forms=forms, strokes=strokes, style=console.style))
+    origin, strokes = place(rule.path) or "built in", UNICODE if _draws_boxes() else ASCII
+    console.result(render(rule, book, origin, forms=forms, strokes=strokes, style=console.style))
     return 2 if console.lost_output else 0
 
 
