@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from onnxfuse.progress import Progress, silent
 from onnxfuse.prove.forms import prove_form
 from onnxfuse.prove.instances import prove_instances, type_name
+from onnxfuse.prove.near_misses import prove_near_misses
 from onnxfuse.prove.rejects import prove_rejects
 from onnxfuse.prove.result import FormProof, RuleProof, Verification
 from onnxfuse.prove.scene import type_choices
@@ -33,6 +34,7 @@ class _Part(NamedTuple):
 
 _PROOFS: Mapping[str, Callable[[Rulebook, Rule, _Part, int], Tally]] = {
     "instances": lambda book, rule, part, seed: prove_instances(book, rule, part.types, part.sample, seed),
+    "near misses": lambda book, rule, part, seed: prove_near_misses(book, rule, part.sample, seed),
     "rejects": lambda book, rule, part, seed: prove_rejects(book, rule),
 }
 
@@ -73,6 +75,8 @@ def _parts(rule: Rule) -> Iterator[_Part]:
     for types in type_choices(rule):
         for sample in range(len(rule.samples)):
             yield _Part("instances", rule.name, types, sample)
+    for sample in range(len(rule.samples)):
+        yield _Part("near misses", rule.name, {}, sample)
     yield _Part("rejects", rule.name, {})
 
 

@@ -1,0 +1,180 @@
+"""Generated near misses: one thing of a match side broken, after which nothing may match, or the result be the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, TensorProto
+
+from onnxfuse.errors import OnnxfuseError
+from onnxfuse.match.pattern import Pattern, compile_patterns
+from onnxfuse.prove.breakage import Base, Breakage, structural
+from onnxfuse.prove.build import Inapplicable, match_model
+from onnxfuse.prove.draw import RANDOM, draw
+from onnxfuse.prove.element_types import NotAllowed
+from onnxfuse.prove.engine import Outcome, apply
+from onnxfuse.prove.instances import one_rule, result_problem, type_name
+from onnxfuse.prove.judge import Judge
+from onnxfuse.prove.runtime import CannotRun
+from onnxfuse.prove.scene import Scene, Unusable, make_scene
+from onnxfuse.prove.shapes_breakage import of_data
+from onnxfuse.prove.spelling import Spelling, spellings
+from onnxfuse.prove.tally import Tally
+from onnxfuse.prove.valid import Invalid, checked
+from onnxfuse.rulebook.rule import Rule, Rulebook, Sample, Text
+
+# Types to try on a rule that does not name them.
+_OTHER_TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.INT32)
+
+# How many of the first models are broken in every way, and into how many shares the ways are cut for the others.
+_WHOLE, _SHARES = 2, 4
+
+# The length that all dims of a square sample have, so that a wrong axis does not show in the shapes.
+_SQUARE = 4
+
+
+def prove_near_misses(book: Rulebook, rule: Rule, sample: int, seed: int) -> Tally:
+    """Break the match sides of a sample, and require that nothing matches or that the result is the same."""
+    tally = Tally()
+    patterns = compile_patterns(one_rule(book, rule))
+    for case, breakage in near_misses(book, rule, sample, seed):
+        verdict = judge(rule, patterns, breakage, seed)
+        if verdict is None:
+            continue
+        tally.refused += 1
+        if verdict:
+            tally.problem("near-miss", f"{case}, {breakage.what}", verdict)
+    return tally
+
+
+def near_misses(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterator[tuple[str, Breakage]]:
+    """Yield broken match sides with the cases they come from."""
+    for number, (case, scene, model) in enumerate(_bases(book, rule, sample, seed)):
+        base = Base.of(model, scene.weights)
+        for index, breakage in enumerate(chain(structural(base), of_data(base))):
+            # Most of it is the same in all spellings: those after the first share it out.
+            if number < _WHOLE or index % _SHARES == number % _SHARES:
+                yield case, breakage
+    for case, model in _other_models(book, rule, sample, seed):
+        yield case, Breakage("as it stands", model)
+
+
+def _bases(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterator[tuple[str, Scene, ModelProto]]:
+    """Yield match sides: the first spelling at the newest and oldest opset, square, and a share of the others."""
+    first_types = {variable: types[0] for variable, types in rule.types.items()}
+    samples = [rule.samples[sample], squared(rule.samples[sample])]
+    for text in rule.matches:
+        for number, spelling in enumerate(spellings(text, book)):
+            if number and number % len(rule.samples) != sample:
+                continue
+            for chosen in samples[: 2 if number == 0 else 1]:
+                for opsets in (rule.verified[::-1], rule.verified)[: 2 if number == 0 else 1]:
+                    yield from _first(rule, text, spelling, chosen, first_types, opsets, f"sample {sample + 1}", seed)
+
+
+def _first(
+    rule: Rule,
+    text: Text,
+    spelling: Spelling,
+    sample: Sample,
+    types: Mapping[str, int],
+    opsets: Sequence[int],
+    case: str,
+    seed: int,
+) -> Iterator[tuple[str, Scene, ModelProto]]:
+    """Yield the match side at the first of these opsets at which it can be written, if there is one."""
+    try:
+        scene = make_scene(rule, sample, types, seed)
+    except Unusable:
+        return
+    for opset in opsets:
+        try:
+            model = match_model(scene, text, spelling, opset)
+        except (Inapplicable, NotAllowed):
+            continue
+        except Invalid:
+            return
+        spelled = f" ({spelling.name})" if spelling.name else ""
+        yield f"{text.name}{spelled}, opset {opset}, {case}", scene, model
+        return
+
+
+def squared(sample: Sample) -> Sample:
+    """Return a sample with all dims of the same length."""
+    return Sample({n: (_SQUARE,) * len(s) for n, s in sample.shapes.items()}, sample.attributes, sample.absent)
+
+
+def resized(rule: Rule, sample: Sample) -> Iterator[tuple[str, Sample]]:
+    """Yield the sample with all dims of one length made empty, or 1; weights are never empty.
+
+    onnxruntime does not come back from a Conv with no channels.
+    """
+    solid = {d for n, s in sample.shapes.items() if n not in rule.inputs or rule.inputs[n].const for d in s}
+    for length in dict.fromkeys(dim for shape in sample.shapes.values() for dim in shape):
+        for other in (1,) if length in solid else (0, 1):
+            shapes = {n: tuple(other if dim == length else dim for dim in s) for n, s in sample.shapes.items()}
+            if length != other:
+                yield f"with {length} made {other}", replace(sample, shapes=shapes)
+
+
+def _other_models(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterator[tuple[str, ModelProto]]:
+    """Yield match sides with empty dims and dims of 1, and of types that the rule does not name."""
+    types = {variable: types[0] for variable, types in rule.types.items()}
+    variable = next(iter(rule.types))
+    for text in rule.matches:
+        spelling = next(spellings(text, book))
+        for what, other in resized(rule, rule.samples[sample]):
+            for case, _, model in _first(rule, text, spelling, other, types, rule.verified[::-1], what, seed):
+                yield case, model
+        for elem_type in (t for t in _OTHER_TYPES if t not in rule.types[variable]):
+            chosen = {**types, variable: elem_type}
+            what = f"with {type_name(elem_type)}"
+            for opsets in (rule.verified[::-1], rule.verified):
+                for case, _, model in _first(rule, text, spelling, rule.samples[sample], chosen, opsets, what, seed):
+                    yield case, model
+
+
+def judge(rule: Rule, patterns: Sequence[Pattern], breakage: Breakage, seed: int) -> str | None:
+    """Return what is wrong with how the engine treats a broken model, "" if nothing is, None if it is no model."""
+    try:
+        outcome = apply(breakage.model, patterns)
+    except OnnxfuseError as error:
+        return f"the engine fails: {error}" if _is_valid(breakage) else None
+    except Exception as error:  # a bug of the engine, if the model is valid
+        return f"the engine breaks down: {type(error).__name__}: {error}" if _is_valid(breakage) else None
+    return "" if outcome.result is None else _judge_result(rule, breakage, outcome, seed)
+
+
+def _is_valid(breakage: Breakage) -> bool:
+    try:
+        checked(breakage.model)
+    except Invalid:
+        return False
+    return True
+
+
+def _judge_result(rule: Rule, breakage: Breakage, outcome: Outcome, seed: int) -> str | None:
+    assert outcome.result is not None
+    arrays = {**_drawn(breakage.model, rule, seed), **breakage.feeds}
+    types = {info.name: info.type.tensor_type.elem_type for info in breakage.model.graph.input}
+    court = Judge(arrays, types, list(arrays), seed, (RANDOM,))
+    try:
+        reference = court.reference(checked(breakage.model))
+    except (Invalid, CannotRun):
+        return None
+    return result_problem(court, reference, outcome.result, rule.safety == "exact")
+
+
+def _drawn(model: ModelProto, rule: Rule, seed: int) -> dict[str, NDArray[Any]]:
+    generator = np.random.default_rng(seed)
+    found = {}
+    for info in model.graph.input:
+        tensor = info.type.tensor_type
+        shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+        found[info.name] = draw(shape, tensor.elem_type, rule.draw.get(info.name), generator)
+    return found
