@@ -17,7 +17,6 @@ from onnxfuse.errors import OpsetError, OutputError, UsageError, ValidationError
 from onnxfuse.match.pattern import Pattern, compile_patterns
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.file import ModelFile, from_proto, load
-from onnxfuse.model.opset import raise_opset
 from onnxfuse.model.patch import patched, with_weights_apart
 from onnxfuse.model.save import copy, save
 from onnxfuse.progress import Progress, silent
@@ -194,6 +193,8 @@ def _version_changes(before: ModelProto, after: ModelProto) -> Iterator[str]:
 
 
 def _raised(original: ModelFile, opset: int) -> ModelFile:
+    from onnxfuse.model.opset import raise_opset  # most models need no raising
+
     return raise_opset(with_weights_apart(original), opset)
 
 

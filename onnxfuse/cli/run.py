@@ -16,7 +16,8 @@ from onnxfuse.cli.progress import ProgressBar
 from onnxfuse.errors import InternalError, OnnxfuseError, OutputError, ProviderError, RuleError
 
 if TYPE_CHECKING:
-    from onnxfuse.report import Outcome, Report
+    from onnxfuse.report import Report
+    from onnxfuse.report.formats import Outcome
 
 # What is wrong with the call itself, and so with every further model.
 _HOPELESS = (RuleError, ProviderError)
@@ -60,7 +61,7 @@ def _optimize_all(jobs: tuple[Job, ...], session: Session) -> list[Outcome]:
 
 def _optimize(job: Job, session: Session) -> tuple[Outcome, bool]:
     """Optimise one model; second, whether the error (if any) would meet every other model, too."""
-    from onnxfuse.report import Outcome
+    from onnxfuse.report.formats import Outcome
 
     try:
         report = _call(job, session)
@@ -81,7 +82,7 @@ def _call(job: Job, session: Session) -> Report:
 
 def _failed(path: str, error: Exception, session: Session) -> Outcome:
     """Say on stderr what went wrong with ``path``."""
-    from onnxfuse.report import Outcome
+    from onnxfuse.report.formats import Outcome
 
     if session.console.verbosity > 0 and _is_bug(error):
         session.console.detail("".join(traceback.format_exception(error)).rstrip())
@@ -121,7 +122,7 @@ def _write(target: ReportTarget, outcomes: list[Outcome], several: bool, session
     """Write one report and return the exit code of that. One model that failed without a report leaves no file."""
     if not several and all(outcome.report is None for outcome in outcomes):
         return 0
-    from onnxfuse.report import FORMATS
+    from onnxfuse.report.formats import FORMATS
     from onnxfuse.report.wording import plain
 
     to_stdout = target.file == STDOUT

@@ -38,10 +38,10 @@ def load_rulebook(
     """
     files = [file for path in paths for file in _rule_files(path)]
     _check_total(files)
-    own = _read(files)
+    own = _read(files, checked=False)
     shipped = _rule_files(builtin_rules_dir()) if builtin else []
     wanted = shipped if present is None else _relevant(shipped, {*present, *_emitted(own)})
-    base = _read(wanted)
+    base = _read(wanted, checked=present is not None)
     rules = {rule.name: rule for rule in (*base.rules, *own.rules)}
     unread = frozenset(file.stem for file in shipped if file not in wanted) - rules.keys()
     in_order = sorted(rules.values(), key=lambda rule: (rule.order, rule.name))
@@ -50,14 +50,15 @@ def load_rulebook(
     return book
 
 
-def _read(files: Iterable[Path]) -> Rulebook:
+def _read(files: Iterable[Path], *, checked: bool) -> Rulebook:
+    """Read files; `checked`: they are known to be right, as the built-in ones are that every test run checks."""
     forms: dict[str, tuple[Text, ...]] = {}
     rules: dict[str, Rule] = {}
     for file in files:
         if file.name == FORMS_FILE:
-            forms |= _read_forms(Source.read(file))
+            forms |= _read_forms(Source.read(file, checked), checked)
         else:
-            rules[file.stem] = _read_rule(Source.read(file))
+            rules[file.stem] = _read_rule(Source.read(file, checked), checked)
     return Rulebook(tuple(rules.values()), forms)
 
 
@@ -93,14 +94,25 @@ def _check_total(files: Iterable[Path]) -> None:
             )
 
 
-def _read_rule(source: Source) -> Rule:
+def _read_rule(source: Source, checked: bool) -> Rule:
+    if checked:
+        return _rule(source)
     if not _NAME.fullmatch(source.path.stem) or len(source.path.stem) > MAX_NAME:
         raise RuleError(f"{source.path}: a rule is called like its file: use letters, digits and '-', up to {MAX_NAME}")
     source.check(RULE)
+    for index, table in enumerate(source.data.get("reject", [])):
+        _check_reject(source, index, table["text"])
+    rule = _rule(source)
+    for problem in rule_problems(rule):
+        raise source.error(problem.message, problem.where)
+    return rule
+
+
+def _rule(source: Source) -> Rule:
     data = source.data
     opset = data["opset"]
     types = _types(data.get("types", ["float"]))
-    rule = Rule(
+    return Rule(
         name=source.path.stem,
         path=source.path,
         summary=data["summary"],
@@ -118,15 +130,12 @@ def _read_rule(source: Source) -> Rule:
         matches=tuple(_match(source, index, opset) for index in range(len(data["match"]))),
         rewrite=_parse(source, ("rewrite", "text"), "rewrite", opset, data.get("constants", {})),
         samples=tuple(map(_sample, data.get("sample", []))),
-        rejects=tuple(_reject(source, index) for index in range(len(data.get("reject", [])))),
+        rejects=tuple(Reject(table["why"], table["text"]) for table in data.get("reject", [])),
         why=data.get("why", ""),
         source=data.get("source", ""),
         exporters=tuple(data.get("exporters", ())),
         require=tuple(_requirement(source, index, opset) for index in range(len(data.get("require", [])))),
     )
-    for problem in rule_problems(rule):
-        raise source.error(problem.message, problem.where)
-    return rule
 
 
 def _get(data: Mapping[str, Any], key: str) -> Any:
@@ -176,13 +185,11 @@ def _sample(table: Mapping[str, Any]) -> Sample:
     return Sample(shapes, table.get("attributes", {}), tuple(table.get("absent", ())))
 
 
-def _reject(source: Source, index: int) -> Reject:
-    table = source.data["reject"][index]
+def _check_reject(source: Source, index: int, text: str) -> None:
     try:
-        check_graph(table["text"])
+        check_graph(text)
     except TextError as error:
-        raise source.text_error(table["text"], error, ("reject", index, "text")) from error
-    return Reject(table["why"], table["text"])
+        raise source.text_error(text, error, ("reject", index, "text")) from error
 
 
 def _parse(source: Source, where: Where, name: str, opset: int, constants: Mapping[str, Any]) -> Text:
@@ -196,8 +203,9 @@ def _parse(source: Source, where: Where, name: str, opset: int, constants: Mappi
         raise source.text_error(text, error, where) from error
 
 
-def _read_forms(source: Source) -> dict[str, tuple[Text, ...]]:
-    source.check(FORMS)
+def _read_forms(source: Source, checked: bool) -> dict[str, tuple[Text, ...]]:
+    if not checked:
+        source.check(FORMS)
     tables = source.data["form"]
     return {name: tuple(_spelling(source, name, index) for index in range(len(tables[name]))) for name in tables}
 

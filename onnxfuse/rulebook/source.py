@@ -24,9 +24,14 @@ class Source:
     data: dict[str, Any]
 
     @classmethod
-    def read(cls, path: Path) -> Source:
-        """Read a file; RuleError if it is no TOML, too large, too deep or holds control characters."""
+    def read(cls, path: Path, checked: bool = False) -> Source:
+        """Read a file; RuleError if it is no TOML, too large, too deep or holds control characters.
+
+        `checked`: it is known to be right.
+        """
         raw = cls(path, _decoded(path, _bytes(path)), {})
+        if checked:
+            return cls(path, raw.text, _toml(raw))
         at = unprintable(raw.text)
         if at is not None:
             raise raw.error_at(

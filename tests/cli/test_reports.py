@@ -13,7 +13,7 @@ from onnxfuse.cli.files import write_text
 from onnxfuse.cli.main import main
 from onnxfuse.cli.params import REPORT_FORMATS
 from onnxfuse.errors import InputError, OutputError
-from onnxfuse.report import FORMATS
+from onnxfuse.report.formats import FORMATS
 from tests.cli.fakes import FakePipeline
 
 
