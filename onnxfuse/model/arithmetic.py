@@ -97,9 +97,51 @@ def _flatten(given: _Attributes, operands: Sequence[Array]) -> Array:
     return data.reshape(int(np.prod(data.shape[:axis])), int(np.prod(data.shape[axis:])))
 
 
-def _reduce_min(given: _Attributes, operands: Sequence[Array]) -> Array:
-    (data,) = operands
-    return np.min(data, keepdims=bool(given.get("keepdims", 1)))  # type: ignore[no-any-return]
+def _reduction(function: Callable[..., Array]) -> _Operator:
+    """Return the operator that reduces all axes, or those of a second operand."""
+
+    def operator(given: _Attributes, operands: Sequence[Array]) -> Array:
+        axes = tuple(operands[1].reshape(-1).tolist()) if len(operands) == 2 else None
+        if axes == () or operands[0].dtype.kind not in "fi":
+            raise _Unknown
+        return np.asarray(function(operands[0], axis=axes, keepdims=bool(given.get("keepdims", 1))))
+
+    return operator
+
+
+def _divide(given: _Attributes, operands: Sequence[Array]) -> Array:
+    first, second = _pair(operands)
+    if first.dtype != second.dtype or first.dtype.kind not in "fi" or (first.dtype.kind == "i" and not second.all()):
+        raise _Unknown
+    if first.dtype.kind == "f":
+        return np.divide(first, second)
+    return np.asarray(np.sign(first) * np.sign(second) * (np.abs(first) // np.abs(second)))  # ONNX rounds towards zero
+
+
+def _range(given: _Attributes, operands: Sequence[Array]) -> Array:
+    if any(operand.dtype != np.int64 or operand.ndim for operand in operands):
+        raise _Unknown
+    return np.arange(*(int(operand) for operand in operands), dtype=np.int64)
+
+
+def _where(given: _Attributes, operands: Sequence[Array]) -> Array:
+    condition, yes, no = operands
+    if condition.dtype != np.bool_ or yes.dtype != no.dtype:
+        raise _Unknown
+    return np.where(condition, yes, no)
+
+
+def _slice(given: _Attributes, operands: Sequence[Array]) -> Array:
+    """Slice by starts, ends, axes and steps, which ONNX clamps as Python does, backward steps apart."""
+    data, starts, ends, *more = (operand.tolist() if index else operand for index, operand in enumerate(operands))
+    axes = more[0] if more else list(range(len(starts)))
+    steps = more[1] if len(more) > 1 else [1] * len(starts)
+    if any(step <= 0 for step in steps):
+        raise _Unknown
+    picked = [slice(None)] * data.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        picked[axis] = slice(start, end, step)
+    return data[tuple(picked)]
 
 
 def _unsqueeze(given: _Attributes, operands: Sequence[Array]) -> Array:
@@ -164,7 +206,19 @@ _OPERATORS: dict[str, tuple[_Operator, frozenset[str]]] = {
     "Add": (_elementwise(np.add, "fi", 2), frozenset()),
     "Sub": (_elementwise(np.subtract, "fi", 2), frozenset()),
     "Mul": (_elementwise(np.multiply, "fi", 2), frozenset()),
-    "Div": (_elementwise(np.divide, "f", 2), frozenset()),
+    "Div": (_divide, frozenset()),
+    "Abs": (_elementwise(np.abs, "fi", 1), frozenset()),
+    "Max": (_elementwise(np.maximum, "fi", 2), frozenset()),
+    "Min": (_elementwise(np.minimum, "fi", 2), frozenset()),
+    "And": (_elementwise(np.logical_and, "b", 2), frozenset()),
+    "Or": (_elementwise(np.logical_or, "b", 2), frozenset()),
+    "Not": (_elementwise(np.logical_not, "b", 1), frozenset()),
+    "Equal": (_elementwise(np.equal, "fib", 2), frozenset()),
+    "Less": (_elementwise(np.less, "fi", 2), frozenset()),
+    "LessOrEqual": (_elementwise(np.less_equal, "fi", 2), frozenset()),
+    "Greater": (_elementwise(np.greater, "fi", 2), frozenset()),
+    "GreaterOrEqual": (_elementwise(np.greater_equal, "fi", 2), frozenset()),
+    "Where": (_where, frozenset()),
     "Neg": (_elementwise(np.negative, "fi", 1), frozenset()),
     "Sqrt": (_elementwise(np.sqrt, "f", 1), frozenset()),
     "Reciprocal": (_elementwise(np.reciprocal, "f", 1), frozenset()),
@@ -175,9 +229,15 @@ _OPERATORS: dict[str, tuple[_Operator, frozenset[str]]] = {
     "ConstantOfShape": (_constant_of_shape, frozenset({"value"})),
     "Flatten": (_flatten, frozenset({"axis"})),
     "Gather": (_gather, frozenset({"axis"})),
-    "ReduceMin": (_reduce_min, frozenset({"keepdims"})),
+    "Range": (_range, frozenset()),
+    "ReduceMax": (_reduction(np.max), frozenset({"keepdims"})),
+    "ReduceMin": (_reduction(np.min), frozenset({"keepdims"})),
+    "ReduceProd": (_reduction(np.prod), frozenset({"keepdims"})),
+    "ReduceSum": (_reduction(np.sum), frozenset({"keepdims"})),
     "Reshape": (_reshape, frozenset({"allowzero"})),
     "Shape": (_shape, frozenset({"start", "end"})),
+    "Size": (lambda given, operands: np.array(operands[0].size, np.int64), frozenset()),
+    "Slice": (_slice, frozenset()),
     "Squeeze": (_squeeze, frozenset({"axes"})),
     "Transpose": (_transpose, frozenset({"perm"})),
     "Unsqueeze": (_unsqueeze, frozenset({"axes"})),

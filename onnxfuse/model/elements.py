@@ -192,6 +192,8 @@ _HANDLERS: Mapping[str, Callable[[Node, Constants], Elements]] = {
 
 def shaped_dims(node: Node, constants: Constants) -> Dims:
     """Return the dims of a value that a node shapes by a computed shape, as far as its elements tell them."""
+    if node.op == "Pad" and not node.domain:
+        return _padded(node, constants)
     position = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}.get(node.op)
     if position is None or node.domain or len(node.inputs) <= position:
         return None
@@ -226,6 +228,14 @@ def _quotient(data: Dims, others: list[Dim]) -> Dim:
     if not rest:
         return number // divisor
     return TIMES.join(sorted(rest.elements())) if number == divisor else None
+
+
+def _padded(node: Node, constants: Constants) -> Dims:
+    data = node.inputs[0].dims
+    pads = known_elements(node.inputs[1], constants) if len(node.inputs) in (2, 3) else None
+    if data is None or pads is None or len(pads) != 2 * len(data):
+        return None
+    return tuple(_plus(_plus(dim, pads[axis]), pads[axis + len(data)]) for axis, dim in enumerate(data))
 
 
 def _factors(dims: tuple[Dim, ...]) -> tuple[int, Counter[str]]:

@@ -11,11 +11,13 @@ from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import Constants
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node, Scope, Tensor, Value
+from onnxfuse.rewrite.noops import does_nothing
 from onnxfuse.rewrite.splice import remove_dead
 from onnxfuse.rewrite.trace import Fusion, records
 
 IDENTITY = "identity"
 SAME_TYPE_CAST = "same-type-cast"
+NO_OP = "no-op"
 COMMON_SUBEXPRESSION = "common-subexpression"
 CONSTANT_FOLDING = "constant-folding"
 STATIC_RESHAPE = "static-reshape"
@@ -24,14 +26,17 @@ STATIC_RESHAPE = "static-reshape"
 STEPS = {
     IDENTITY: "Remove an Identity.",
     SAME_TYPE_CAST: "Remove a Cast to the type that the value already has.",
+    NO_OP: "Remove a Reshape, Transpose, Slice, Pad, Concat or the like that leaves shape and elements as they are.",
     COMMON_SUBEXPRESSION: "Compute equal values once.",
     STATIC_RESHAPE: "Give a Reshape a constant shape where the computed one only copies dims and adds known numbers.",
     CONSTANT_FOLDING: "Turn what depends on no input into an initializer, unless that is larger than what it replaces.",
 }
 
 
-def passes_on(node: Node) -> str:
+def passes_on(node: Node, constants: Constants) -> str:
     """Return the step that removes a node which gives the value it reads; "" if it does more than that."""
+    if does_nothing(node, constants):
+        return NO_OP
     if node.domain or len(node.inputs) != 1 or len(node.outputs) != 1 or not node.inputs[0].name:
         return ""
     if node.op == "Identity":
@@ -46,7 +51,7 @@ def bypass(node: Node, step: str) -> tuple[Fusion, list[Node]] | None:
     None if both values must keep their names, as where a graph input becomes a graph output.
     """
     source, result = node.inputs[0], node.outputs[0]
-    before = records([node])
+    before, operands = records([node]), node.inputs[1:]
     if not result.pinned and reachable(source, result):
         users = list(dict.fromkeys(result.outputs))
         node.detach()
@@ -61,6 +66,7 @@ def bypass(node: Node, step: str) -> tuple[Fusion, list[Node]] | None:
         giver.rebuilt = True
     else:
         return None
+    remove_dead(operands)
     return Fusion(step, step, node.scope.path, before, ()), [user for user in users if user.alive]
 
 

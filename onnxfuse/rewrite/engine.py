@@ -15,6 +15,7 @@ from onnxfuse.model.graph import Node
 from onnxfuse.progress import Progress, silent
 from onnxfuse.rewrite import cleanup
 from onnxfuse.rewrite.folding import fold_constants
+from onnxfuse.rewrite.noops import OPERATORS
 from onnxfuse.rewrite.replacement import Planner, Refused
 from onnxfuse.rewrite.reshapes import make_static
 from onnxfuse.rewrite.splice import Splicer
@@ -70,7 +71,7 @@ class _Rewriter:
     def _levels(self, patterns: Sequence[Pattern]) -> list[dict[tuple[str, str], list[_Task]]]:
         """Return the tasks by level and operator: passing-on nodes first, then the rules by their order."""
         levels: list[dict[tuple[str, str], list[_Task]]] = [
-            {("", "Identity"): [self._bypass], ("", "Cast"): [self._bypass]}
+            {("", op): [self._bypass] for op in ("Identity", "Cast", *sorted(OPERATORS))}
         ]
         for order in sorted({pattern.rule.order for pattern in patterns}):
             tasks: dict[tuple[str, str], list[_Task]] = {}
@@ -121,7 +122,7 @@ class _Rewriter:
         self._worklist.add(around(nodes, self._depth))
 
     def _bypass(self, node: Node) -> bool:
-        step = cleanup.passes_on(node)
+        step = cleanup.passes_on(node, self._constants)
         done = cleanup.bypass(node, step) if step in self._steps else None
         if done is not None:
             self._changed(*done)

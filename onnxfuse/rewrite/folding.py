@@ -59,7 +59,9 @@ def _replaced_bytes(value: Value) -> float:
 
 def _fold(model: EditableModel, node: Node, constants: Constants) -> tuple[Fusion, list[Node]]:
     value, scope = node.outputs[0], node.scope
-    tensor = numpy_helper.from_array(np.ascontiguousarray(constants.array(value)), value.name)
+    array = constants.array(value)
+    # NumPy makes a scalar a vector of one here.
+    tensor = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), value.name)
     users = list(dict.fromkeys(value.outputs))
     before = (NodeRecord.of(node),)
     operands = list(node.inputs)

@@ -17,6 +17,7 @@ FEEDS: dict[str, Any] = {
     "i": np.array([[7, -7], [3, 2]]), "j": np.array([[2, 2], [-2, 5]]), "k": np.array([1, 0, -1]),
     "s": np.array([3, 2]), "zero": np.array([0, -1]), "axes": np.array([0]), "last": np.array([-1]),
     "all": np.array([-2, -1]), "one": np.array(1.0, np.float32), "positive": np.abs(X),
+    "b": np.array([[True, False], [False, True]]), "start": np.array(1), "limit": np.array(7), "delta": np.array(2),
 }  # fmt: skip
 PLAIN = [
     "Add (x, z)", "Add (x, row)", "Sub (x, one)", "Mul (i, j)", "Mul (h, h)", "Div (x, z)", "Div (d, d)", "Neg (x)",
@@ -29,10 +30,13 @@ PLAIN = [
     "Squeeze (x, axes)", "Transpose (x)", "Transpose <perm = [2, 0, 1]> (x)", "Unsqueeze (x, axes)",
     "Unsqueeze (x, all)", "Constant <value_ints = [1, 2]> ()", "Constant <value_float = 0.5> ()",
     "Constant <value_int = 3> ()", "Constant <value = float[2] {1, 2}> ()", "ReduceMin (x)",
-    "ReduceMin <keepdims = 0> (k)",
+    "ReduceMin <keepdims = 0> (k)", "ReduceMin (x, last)", "ReduceMax (x)", "ReduceSum <keepdims = 0> (i, axes)",
+    "ReduceProd (k)", "Div (i, j)", "Abs (i)", "Max (x, z)", "Min (i, j)", "Equal (i, j)", "Less (x, z)",
+    "LessOrEqual (i, j)", "Greater (x, z)", "GreaterOrEqual (i, j)", "And (b, b)", "Or (b, b)", "Not (b)",
+    "Where (b, i, j)", "Range (start, limit, delta)", "Size (x)", "Slice (x, axes, last, last)", "Slice (k, axes, last)",
 ]  # fmt: skip
 LEFT = [
-    "Div (i, j)", "Add (x, d)", "Erf (x)", "ReduceMin (x, last)", "Cast <to = 16> (x)", "Reshape <other = 1> (x, s)",
+    "Div (i, k)", "Add (x, d)", "Erf (x)", "Max (x, x, x)", "Slice (k, last, axes, axes, last)", "Cast <to = 16> (x)", "Reshape <other = 1> (x, s)",
     "Concat <axis = 0> (x, h)", "Add (x, k)",
 ]  # fmt: skip
 
