@@ -98,17 +98,20 @@ class Conditions:
 
     def _align(self, guards: tuple[DimGuard, ...], dims: tuple[Known, ...]) -> list[tuple[DimGuard, Known]] | None:
         """Pair dim guards with dims, groups and `...` standing for as many as there are; None if they do not fit."""
-        spelled: list[DimGuard] = []
-        for guard in guards:
-            if not is_group(guard):
-                spelled.append(guard)
-                continue
-            group = str(guard).removesuffix(REST)
-            spelled += [f"{group}.{index}" for index in range(self._lengths.get(group, 0))]
+        spelled = self._spelled(guards)
         if REST in spelled:
             at = spelled.index(REST)
             spelled[at : at + 1] = [ANY] * (len(dims) - len(spelled) + 1)
         return list(zip(spelled, dims, strict=True)) if len(spelled) == len(dims) else None
+
+    def _spelled(self, guards: tuple[DimGuard, ...]) -> list[DimGuard]:
+        """Return dim guards with each group spelled out as the dims it stands for."""
+        spelled: list[DimGuard] = []
+        for guard in guards:
+            group = str(guard).removesuffix(REST)
+            names = [f"{group}.{index}" for index in range(self._lengths.get(group, 0))]
+            spelled += names if is_group(guard) else [guard]
+        return spelled
 
     def known(self) -> dict[str, int | tuple[int, ...]]:
         """Return the dims and groups that are whole numbers: a rewrite can use them as attributes."""
@@ -126,7 +129,7 @@ class Conditions:
         return dim if guard == ANY else self.dims.setdefault(guard, dim)
 
     def _onto_misses(self, name: str, guards: tuple[DimGuard, ...], value: Tensor) -> Iterator[str]:
-        target = [self.dims.get(guard, guard) if isinstance(guard, str) else guard for guard in guards]
+        target = [self.dims.get(guard, guard) if isinstance(guard, str) else guard for guard in self._spelled(guards)]
         if value.dims is None:
             yield f"the rank of {name} ('{value.name}') is not known"
             return

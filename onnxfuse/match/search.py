@@ -14,6 +14,7 @@ from typing import TypeAlias
 from onnxfuse.match.conditions import Conditions
 from onnxfuse.match.literals import LiteralMatcher
 from onnxfuse.match.pattern import Capture, Line, Literal, Pattern
+from onnxfuse.match.requirements import requirement_misses
 from onnxfuse.match.view import View, axes_rank, normalise, view
 from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
@@ -86,6 +87,7 @@ class Matcher:
     """Finds patterns in the graphs of one model."""
 
     def __init__(self, constants: Constants) -> None:
+        self.constants = constants
         self._literals = LiteralMatcher(constants)
         self._views: dict[Node, View] = {}
 
@@ -179,8 +181,13 @@ class _Search:
         others = [v for v in reader.inputs if v is not value and v.dims is not None]
         return any(v.dims is not None and len(v.dims) >= len(value.dims) for v in others)
 
-    def _default(self, name: str) -> Attribute | None:
-        """Return what an attribute that is bound stands for where the node does not have it: [attributes] may say."""
+    def _default(self, name: str, attribute: str, rank: int | None) -> Attribute | None:
+        """Return what an attribute that is bound stands for where the node does not have it: [attributes] may say.
+
+        A Transpose without a permutation reverses the dims.
+        """
+        if attribute == "perm":
+            return None if rank is None else tuple(reversed(range(rank)))
         default = self._pattern.rule.attributes.get(name, {}).get("default")
         return tuple(default) if isinstance(default, list) else default
 
@@ -241,7 +248,7 @@ class _Search:
             value = actual.get(name)
             wanted = text.attributes.get(name)
             if isinstance(wanted, Bound):
-                bound = self._default(wanted.name) if value is None else value
+                bound = self._default(wanted.name, name, rank) if value is None else value
                 if not self._bind_attribute(wanted.name, normalise(bound, rank) if name in schema.AXES else bound):
                     return False
             elif wanted is not None:
@@ -256,6 +263,10 @@ class _Search:
         conditions = Conditions(self._pattern.rule)
         state = self._state
         reasons = [*self._use_misses(), *conditions.misses(state.bindings, state.attributes)]
+        if not reasons:
+            values = {**state.attributes, **conditions.known()}
+            types, constants = conditions.types, self._matcher.constants
+            reasons += requirement_misses(self._pattern.rule, state.bindings, values, types, constants)
         if reasons:
             if self._miss is None or len(reasons) < len(self._miss.reasons):
                 self._miss = Miss(self._pattern, self._root, tuple(reasons))

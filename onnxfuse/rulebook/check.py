@@ -29,6 +29,7 @@ def rule_problems(rule: Rule) -> Iterator[Problem]:
             if labels.get(label) != op:
                 yield Problem(("keep",), f"keep names '{label}', but text '{text.name}' has no {op} labelled so")
     yield from _absent_problems(rule)
+    yield from _requirement_problems(rule)
     yield from _derive_problems(rule)
     yield from _name_problems(rule)
     yield from _sample_problems(rule)
@@ -126,6 +127,20 @@ def _absent_problems(rule: Rule) -> Iterator[Problem]:
                 )
 
 
+def _requirement_problems(rule: Rule) -> Iterator[Problem]:
+    constant = {name for name, guard in rule.inputs.items() if guard.const}
+    for index, requirement in enumerate(rule.require):
+        where: Where = ("require", index)
+        text = requirement.text
+        for message in text_problems(text, match=False):
+            yield Problem(where, message)
+        for name in text.inputs:
+            if name not in constant:
+                yield Problem(where, f"'{name}' is no constant input of the rule{suggestion(name, constant)}")
+        if len(text.outputs) != 1 or text.outputs[0] not in computed_from(text.nodes, text.inputs):
+            yield Problem(where, "it must compute one truth value, from operators of the default domain")
+
+
 def _derive_problems(rule: Rule) -> Iterator[Problem]:
     constant = [name for name, guard in rule.inputs.items() if guard.const]
     folded = computed_from(rule.rewrite.nodes, constant)
@@ -139,7 +154,7 @@ def _derive_problems(rule: Rule) -> Iterator[Problem]:
 
 def _name_problems(rule: Rule) -> Iterator[Problem]:
     """Yield names of tables that mean nothing in the rule."""
-    lines = [node for text in rule.matches for node in text.nodes]
+    lines = [node for text in (*rule.matches, *(r.text for r in rule.require)) for node in text.nodes]
     bound = {v.name for n in (*lines, *rule.rewrite.nodes) for v in n.attributes.values() if isinstance(v, Bound)}
     for name in rule.attributes:
         if name not in bound | set(rule.derive):

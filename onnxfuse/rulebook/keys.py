@@ -63,6 +63,14 @@ REWRITE: Final = Record("[rewrite]", {
     "text": Key(_TEXT, "What takes its place, as ONNX text.", "text = '(x) => (y) { y = Abs (x) }'", required=True),
 })  # fmt: skip
 
+REQUIRE: Final = Record("[[require]]", {
+    "why": Key(_SENTENCE, "What must hold, in words; reports say so where it does not.",
+               'why = "the permutation is the identity"', required=True),
+    "text": Key(_TEXT, "ONNX text that computes one truth value from constants, attributes and dims.",
+                "text = '(c) => (ok) { zero = Constant <value_float: float = 0.0> ()  ok = Less (zero, c) }'",
+                required=True),
+})  # fmt: skip
+
 SAMPLE: Final = Record("[[sample]]", {
     "shapes": Key(
         MapOf(OneOf((_DIM, ListOf(_DIM, "a list of dims", most=16)), "a dim or a list of dims"), "a table of shapes"),
@@ -124,6 +132,8 @@ RULE: Final = Record("the rule", {
                      "constants = { root2 = { rtol = 1e-4 } }"),
     "derive": Key(MapOf(_NAME, "a table"), "attribute -> a value of the rewrite that folds to a constant.",
                   'derive = { axis = "axis" }'),
+    "require": Key(ListOf(REQUIRE, "an array of tables", most=16), "What must be true of constants and attributes.",
+                   "[[require]]"),
     "draw": Key(MapOf(_INTERVAL, "a table of intervals"), "The range of an input's test data; not a guard.",
                 "draw = { var = [0.1, 2.0] }"),
     "match": Key(ListOf(MATCH, "an array of tables", least=1, most=64), "What is looked for: one table a spelling.",

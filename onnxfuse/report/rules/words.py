@@ -78,7 +78,7 @@ def _dims(dims: Sequence[DimGuard]) -> str:
 
 def further_conditions(rule: Rule) -> list[str]:
     """Return what else must hold for a rule: equal dims, attributes, numbers; a sentence each."""
-    return [*_equal_dims(rule), *_kept(rule), *_attributes(rule), *_numbers(rule)]
+    return [*_equal_dims(rule), *_kept(rule), *_attributes(rule), *_requirements(rule), *_numbers(rule)]
 
 
 def _equal_dims(rule: Rule) -> Iterator[str]:
@@ -113,6 +113,11 @@ def _attribute(spec: Mapping[str, Any]) -> Iterator[str]:
         yield f"names just the dims {spec['covers']}, which are the last ones"
     if "range" in spec:
         yield f"lies between {attribute(spec['range'][0])} and {attribute(spec['range'][1])}"
+
+
+def _requirements(rule: Rule) -> Iterator[str]:
+    for requirement in rule.require:
+        yield f"It must hold that {requirement.why}."
 
 
 def _numbers(rule: Rule) -> Iterator[str]:

@@ -1,0 +1,69 @@
+"""What rules require of constants and attributes beside their guards: texts that must fold to true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from onnx import AttributeProto, TensorProto
+
+from onnxfuse.model.attributes import Attribute
+from onnxfuse.model.constants import Constants, run_nodes
+from onnxfuse.model.graph import Tensor
+from onnxfuse.rulebook.instantiate import instantiate
+from onnxfuse.rulebook.rule import Bound, Requirement, Rule
+
+
+def requirement_misses(
+    rule: Rule,
+    bindings: Mapping[str, Tensor | None],
+    values: Mapping[str, Attribute | None],
+    types: Mapping[str, int],
+    constants: Constants,
+) -> Iterator[str]:
+    """Yield a sentence for each requirement of a rule that a match does not meet.
+
+    `bindings`: what the inputs of the rule stand for; `values`: its attributes and the dims that are whole numbers;
+    `types`: what its type variables mean.
+    """
+    for requirement in rule.require:
+        unknown = _unknown(requirement, bindings, values)
+        if unknown:
+            yield f"'{unknown}' is not known, so it cannot be told whether {requirement.why}"
+        elif not _holds(rule, requirement, bindings, values, types, constants):
+            yield f"it does not hold that {requirement.why}"
+
+
+def _unknown(
+    requirement: Requirement, bindings: Mapping[str, Tensor | None], values: Mapping[str, Attribute | None]
+) -> str:
+    """Return a name whose value a requirement needs and that has none; "" if there is no such name."""
+    absent = [name for name in requirement.text.inputs if bindings.get(name) is None]
+    bound = [v.name for node in requirement.text.nodes for v in node.attributes.values() if isinstance(v, Bound)]
+    return next((name for name in (*absent, *(n for n in bound if not _is_plain(values.get(n)))) if name), "")
+
+
+def _is_plain(value: Attribute | None) -> bool:
+    """Tell whether a value is there, and is not an attribute that each call of a local function sets anew."""
+    return value is not None and not (isinstance(value, AttributeProto) and value.ref_attr_name)
+
+
+def _holds(
+    rule: Rule,
+    requirement: Requirement,
+    bindings: Mapping[str, Tensor | None],
+    values: Mapping[str, Attribute | None],
+    types: Mapping[str, int],
+    constants: Constants,
+) -> bool:
+    text = requirement.text
+    main = types.get(next(iter(rule.types)), TensorProto.FLOAT)
+    operands = {name: bindings[name] for name in text.inputs}
+    arrays = {name: constants.array(value) for name, value in operands.items() if value is not None}
+    feeds = {name: _widened(array) for name, array in arrays.items()}
+    nodes = instantiate(text.nodes, values, main, text.constants, wide=True)
+    return bool(np.all(run_nodes(nodes, feeds, list(text.outputs), text.opset)[0]))
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if array.dtype.kind == "f" or array.dtype.name == "bfloat16" else array
