@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.graph import Dims, Tensor
 from onnxfuse.rulebook.load import ELEMENT_TYPES
-from onnxfuse.rulebook.rule import ANY, REST, DimGuard, Guard, Rule, is_group
+from onnxfuse.rulebook.rule import ANY, ONES, REST, DimGuard, Guard, Rule, is_group
 
 # A dim as far as it is known: a number, a symbol, or (value, axis) for one that is equal to itself only.
 Known: TypeAlias = int | str | tuple[Tensor, int]
@@ -39,6 +39,8 @@ class Conditions:
                 continue
             if guard.const and not value.constant:
                 yield f"{name} ('{value.name}') is not constant"
+            if value.dims is not None and 0 in value.dims:
+                yield f"{name} ('{value.name}') is empty, which not every fused operator takes"
             yield from self._type_misses(name, guard, value)
             if guard.dims is not None:
                 yield from self._dim_misses(name, guard.dims, value)
@@ -58,11 +60,14 @@ class Conditions:
                     yield f"the axes {list(axes)} are not the last dims, or the rank is not known"
 
     def _measure_groups(self, bound: Iterable[tuple[str, Guard, Tensor | None]]) -> None:
-        """Learn how many dims a group has from a value that is nothing else: `"T[V...]"`."""
-        for _, guard, value in bound:
-            alone = guard.dims is not None and len(guard.dims) == 1 and is_group(guard.dims[0])
-            if alone and guard.dims and value is not None and value.dims is not None:
-                self._lengths.setdefault(str(guard.dims[0]).removesuffix(REST), len(value.dims))
+        """Learn how many dims a group has from a value in which only it can have several: `"T[V...]"`, `"T[M, V...]"`.
+
+        A value that is nothing else tells before the others.
+        """
+        for _, guard, value in sorted(bound, key=lambda item: len(item[1].dims or ())):
+            groups = [str(dim).removesuffix(REST) for dim in guard.dims or () if is_group(dim)]
+            if guard.dims and groups and REST not in guard.dims and value is not None and value.dims is not None:
+                self._lengths.setdefault(groups[0], max(0, len(value.dims) - len(guard.dims) + 1))
 
     def _type_misses(self, name: str, guard: Guard, value: Tensor) -> Iterator[str]:
         wanted, actual = guard.type_name, value.elem_type
@@ -108,6 +113,9 @@ class Conditions:
         """Return dim guards with each group spelled out as the dims it stands for."""
         spelled: list[DimGuard] = []
         for guard in guards:
+            if isinstance(guard, str) and guard.startswith(ONES):
+                spelled += [1] * self._lengths.get(guard.removeprefix(ONES), 0)
+                continue
             group = str(guard).removesuffix(REST)
             names = [f"{group}.{index}" for index in range(self._lengths.get(group, 0))]
             spelled += names if is_group(guard) else [guard]
@@ -135,7 +143,7 @@ class Conditions:
             return
         known = known_dims(value)
         ours = target[len(target) - len(known) :]
-        if len(known) > len(target) or any(a not in (1, b) for a, b in zip(known, ours, strict=True)):
+        if len(known) > len(target) or any(a not in (1, b) and b != ANY for a, b in zip(known, ours, strict=True)):
             yield (
                 f"{name} ('{value.name}'): {show(value.dims)} does not broadcast one way to "
                 f"[{', '.join(map(_show, target))}]"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from onnx import helper
 
@@ -26,7 +28,7 @@ class LiteralMatcher:
         actual_scalar = self._constants.scalar(value)
         if actual_scalar is None or isinstance(actual_scalar, bool):
             return False
-        if actual_scalar == literal.value or literal.rtol == 0:
+        if actual_scalar == literal.value or literal.rtol == 0 or not math.isfinite(literal.value):
             return bool(actual_scalar == literal.value)
         tolerance = max(literal.rtol or 0.0, _epsilon(value))
         return bool(abs(actual_scalar - literal.value) <= tolerance * abs(literal.value))

@@ -157,7 +157,7 @@ class _Search:
         return True
 
     def _bind_constant(self, name: str, value: Tensor, reader: Node | None) -> bool:
-        if not value.constant or reader is None:
+        if not value.constant or reader is None or _is_absent(value):
             return False
         wanted = self._pattern.constants[name]
         rank = axes_rank(reader) if self._counts_axes(reader, value) else None
@@ -245,7 +245,7 @@ class _Search:
         expected = schema.defaults(text.op, self._pattern.opset, text.domain)
         rank = axes_rank(node)
         for name in {**actual, **text.attributes}:
-            value = actual.get(name)
+            value = actual.get(name, expected.get(name))  # one that came later is what it means by default
             wanted = text.attributes.get(name)
             if isinstance(wanted, Bound):
                 bound = self._default(wanted.name, name, rank) if value is None else value

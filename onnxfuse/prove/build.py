@@ -91,6 +91,9 @@ class _Writer:
         inputs = [name for index, name in enumerate(node.inputs) if index not in moved]
         while inputs and not inputs[-1]:
             inputs.pop()
+        known = schema.schema(node.op, self.opset, node.domain)
+        if known is not None and len(inputs) < known.min_input:
+            raise Inapplicable(f"{node.op} has at least {known.min_input} inputs at opset {self.opset}")
         return tuple(inputs), found
 
 

@@ -26,7 +26,7 @@ def draw(
     if dtype.kind in "iu":
         return np.asarray(generator.integers(0 if dtype.kind == "u" else -5, 6, shape)).astype(dtype)
     normal = np.asarray(generator.standard_normal(shape))
-    return normal > 0 if dtype.kind == "b" else normal.astype(dtype)
+    return np.asarray(normal > 0) if dtype.kind == "b" else normal.astype(dtype)
 
 
 def special(kind: str, array: NDArray[Any], elem_type: int) -> NDArray[Any]:

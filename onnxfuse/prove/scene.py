@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import run_nodes
 from onnxfuse.prove.draw import draw
+from onnxfuse.rulebook.absence import present_lines
 from onnxfuse.rulebook.fold import computed_from
 from onnxfuse.rulebook.instantiate import instantiate
 from onnxfuse.rulebook.load import ELEMENT_TYPES
@@ -72,15 +73,14 @@ def make_scene(rule: Rule, sample: Sample, types: Mapping[str, int], seed: int, 
     main = next(iter(types.values()))
     rewrite_values = {**dict.fromkeys(rule.attributes), **dims, **defaults, **values}
     rewrite_values |= _derived(rule, sample, main, arrays, weights, rewrite_values)
+    match_values = {name: value for name, value in {**defaults, **values}.items() if name not in sample.absent}
     kept = {label: _plain_table(table) for label, table in sample.attributes.items() if isinstance(table, Mapping)}
-    return Scene(
-        rule, sample, main, shapes, elem_types, arrays, frozenset(weights), {**defaults, **values}, rewrite_values, kept
-    )
+    return Scene(rule, sample, main, shapes, elem_types, arrays, frozenset(weights), match_values, rewrite_values, kept)
 
 
 def rewrite_lines(rule: Rule, present: Mapping[str, Any]) -> tuple[TextNode, ...]:
-    """Return the lines of the rewrite, preceded by what absent inputs stand for."""
-    return (*(line for name, line in rule.absent.items() if name not in present), *rule.rewrite.nodes)
+    """Return the lines of the rewrite, as they are with the inputs that are there."""
+    return present_lines(rule, present)
 
 
 def _type(name: str, types: Mapping[str, int]) -> int:

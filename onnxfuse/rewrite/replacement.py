@@ -11,6 +11,7 @@ from onnx import (
     AttributeProto,
     GraphProto,
     ModelProto,
+    NodeProto,
     OperatorSetIdProto,
     TensorProto,
     ValueInfoProto,
@@ -26,6 +27,7 @@ from onnxfuse.model.attributes import Attribute, write
 from onnxfuse.model.constants import Constants, run_nodes
 from onnxfuse.model.graph import Dims, Tensor
 from onnxfuse.model.shapes import TypeInfo
+from onnxfuse.rulebook.absence import present_lines
 from onnxfuse.rulebook.instantiate import instantiate
 from onnxfuse.rulebook.rule import Bound, TextNode
 
@@ -94,7 +96,7 @@ class Planner:
         if key not in self._folded:
             feeds = {name: _widened(self._constants.array(value)) for name, value in bound.items()}
             nodes = instantiate(lines, values, _main_type(match), match.rule.rewrite.constants, wide=True)
-            results = run_nodes(nodes, feeds, wanted, match.rule.rewrite.opset)
+            results = _computed(nodes, feeds, wanted, match.rule.rewrite.opset)
             if key is None:
                 return dict(zip(wanted, results, strict=True))
             self._folded[key] = dict(zip(wanted, results, strict=True))
@@ -128,6 +130,15 @@ def _key(values: Mapping[str, Attribute | None]) -> str:
     return repr(sorted(values.items(), key=lambda item: item[0]))
 
 
+def _computed(
+    nodes: list[NodeProto], feeds: dict[str, NDArray[np.generic]], wanted: list[str], opset: int
+) -> list[NDArray[np.generic]]:
+    try:
+        return run_nodes(nodes, feeds, wanted, opset)
+    except Exception as error:  # weights that do not fit each other: NumPy raises what it likes
+        raise Refused(f"its new weights cannot be computed: {error}") from error
+
+
 def _plain(array: NDArray[np.generic]) -> Attribute:
     """Return an array as the plain value of an attribute."""
     return array.item() if array.ndim == 0 else tuple(array.tolist())
@@ -155,9 +166,8 @@ def _check_values(lines: Sequence[TextNode], values: Mapping[str, Attribute | No
 
 
 def _present_lines(match: Match) -> list[TextNode]:
-    """Return the lines of the rewrite, preceded by what absent inputs stand for."""
-    absent = [node for name, node in match.rule.absent.items() if match.bindings.get(name) is None]
-    return [*absent, *match.rule.rewrite.nodes]
+    """Return the lines of the rewrite, as they are with the inputs that are there."""
+    return list(present_lines(match.rule, {name for name, value in match.bindings.items() if value is not None}))
 
 
 def _foldable(lines: Sequence[TextNode], bindings: Mapping[str, Tensor | None]) -> frozenset[str]:
@@ -165,7 +175,7 @@ def _foldable(lines: Sequence[TextNode], bindings: Mapping[str, Tensor | None]) 
     constant = {name for name, value in bindings.items() if value is not None and value.constant}
     computed: set[str] = set()
     for line in lines:
-        if all(name in constant or name in computed for name in line.inputs) and not line.domain:
+        if all(name in constant or name in computed for name in line.inputs if name) and not line.domain:
             computed.update(line.outputs)
     return frozenset(computed)
 

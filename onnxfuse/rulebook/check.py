@@ -8,10 +8,11 @@ from math import prod
 import numpy as np
 from onnx import AttributeProto, numpy_helper
 
+from onnxfuse.rulebook.absence import present_lines
 from onnxfuse.rulebook.fold import computed_from
 from onnxfuse.rulebook.kinds import Problem, Where, suggestion
 from onnxfuse.rulebook.limits import MAX_SAMPLE_ELEMENTS
-from onnxfuse.rulebook.rule import FORM, Bound, Rule, Text, TextNode, is_group
+from onnxfuse.rulebook.rule import FORM, ONES, REST, Bound, Rule, Text, TextNode
 
 # What a Constant of a text may hold; in a match, a list of floating-point numbers cannot be compared.
 _CONSTANTS = ("value", "value_int", "value_ints", "value_float")
@@ -120,11 +121,17 @@ def _absent_problems(rule: Rule) -> Iterator[Problem]:
         if name not in rule.inputs or not rule.inputs[name].optional:
             hint = suggestion(name, [n for n, guard in rule.inputs.items() if guard.optional])
             yield Problem(("absent", name), f"'{name}' in [absent] is no optional input{hint}")
-        for read in node.inputs:
+        for read in node.inputs if node else ():
             if read and (read not in rule.inputs or rule.inputs[read].optional):
                 yield Problem(
                     ("absent", name), f"what stands for an absent '{name}' reads '{read}', not an input that is there"
                 )
+
+
+    left = {name for line in present_lines(rule, ()) for name in line.outputs}
+    for name in rule.rewrite.outputs:
+        if name not in left:
+            yield Problem(("absent",), f"nothing gives '{name}' where the optional inputs are absent")
 
 
 def _requirement_problems(rule: Rule) -> Iterator[Problem]:
@@ -179,13 +186,16 @@ def _sample_problems(rule: Rule) -> Iterator[Problem]:
                 yield Problem(
                     (*where, "shapes", name), f"'{name}' has more than {most} elements: smaller ones show as much"
                 )
+        optional = {name for name, guard in rule.inputs.items() if guard.optional}
+        optional |= {name for name, spec in rule.attributes.items() if "default" in spec}
         for name in sample.absent:
-            if name not in rule.inputs or not rule.inputs[name].optional:
+            if name not in optional:
+                hint = suggestion(name, optional)
                 yield Problem(
-                    (*where, "absent"), f"'{name}' in absent is no optional input{suggestion(name, rule.inputs)}"
+                    (*where, "absent"), f"'{name}' in absent is no optional input and no attribute with a default{hint}"
                 )
 
 
 def _dim_names(rule: Rule) -> set[str]:
     dims = {dim for guard in rule.inputs.values() for dim in (*(guard.dims or ()), *(guard.onto or ()))}
-    return {str(dim).removesuffix("...") if is_group(dim) else str(dim) for dim in dims}
+    return {str(dim).removesuffix(REST).removeprefix(ONES) if dim != REST else REST for dim in dims}

@@ -11,6 +11,7 @@ _GUARD = re.compile(
     r"(?P<const>const\s+)?(?P<type>\w+)\s*(?:\[(?P<dims>[^\]]*)\])?\s*(?P<optional>\?)?\s*(?:->\s*\[(?P<onto>[^\]]*)\])?"
 )
 _DIM = re.compile(r"\d+|[A-Za-z]\w*(\.\.\.)?|_|\.\.\.")
+_ONTO = re.compile(rf"{_DIM.pattern}|1\*[A-Za-z]\w*")
 
 
 def parse_guard(text: str, types: Collection[str]) -> Guard:
@@ -26,18 +27,18 @@ def parse_guard(text: str, types: Collection[str]) -> Guard:
     return Guard(
         type_name=match["type"],
         const=match["const"] is not None,
-        dims=_dims(match["dims"]),
+        dims=_dims(match["dims"], _DIM),
         optional=match["optional"] is not None,
-        onto=_dims(match["onto"]),
+        onto=_dims(match["onto"], _ONTO),
     )
 
 
-def _dims(text: str | None) -> tuple[DimGuard, ...] | None:
+def _dims(text: str | None, form: re.Pattern[str]) -> tuple[DimGuard, ...] | None:
     if text is None:
         return None
     items = [item.strip() for item in text.split(",")] if text.strip() else []
     for item in items:
-        if not _DIM.fullmatch(item):
+        if not form.fullmatch(item):
             raise ValueError(f"'{item}' is no dim: a number, a name, '{ANY}' or '{REST}' is")
     if items.count(REST) > 1 or sum(map(is_group, items)) > 1:
         raise ValueError(f"'{REST}' and a named group may each stand only once in [{text}]")

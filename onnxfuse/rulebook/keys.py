@@ -82,7 +82,7 @@ SAMPLE: Final = Record("[[sample]]", {
         "Values of the rule's attributes; `label.name` for those that a kept node has beside them.",
         "attributes = { epsilon = 1e-2, conv.group = 2 }",
     ),
-    "absent": Key(ListOf(_NAME, "a list of inputs"), "Optional inputs that are not there.", 'absent = ["b"]'),
+    "absent": Key(ListOf(_NAME, "a list of inputs"), "Optional inputs and attributes that are not there.", 'absent = ["b"]'),
 })  # fmt: skip
 
 REJECT: Final = Record("[[reject]]", {
@@ -124,7 +124,8 @@ RULE: Final = Record("the rule", {
     "inputs": Key(MapOf(Str("a guard", most=MAX_SENTENCE), "a table of guards"),
                   'A guard for each input: "[const] TYPE[dims]? -> [dims]".', 'inputs = { x = "T[N, C, ...]" }',
                   required=True),
-    "absent": Key(MapOf(_SENTENCE, "a table"), "What an optional input that is not there stands for.",
+    "absent": Key(MapOf(Str("an operator, or an empty string"), "a table"),
+                  "What stands for an optional input that is not there; empty: nothing, nor for what depends on it.",
                   'absent = { b = "Sub (mean, mean)" }'),
     "attributes": Key(MapOf(ATTRIBUTE, "a table of tables"), "The attributes that the texts bind with @name.",
                       'attributes = { epsilon = { type = "float" } }'),

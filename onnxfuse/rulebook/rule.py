@@ -14,6 +14,7 @@ FORM = "form"
 
 REST = "..."  # any number of dims
 ANY = "_"  # one dim, whatever it is
+ONES = "1*"  # before the name of a group: as many ones as that has dims
 
 DimGuard: TypeAlias = int | str
 
@@ -67,7 +68,8 @@ class Guard:
     """What must hold of an input: `"[const] TYPE [dims] [?] [-> [dims]]"`.
 
     A dim is a number, a name, `_` (any), `...` (any number of dims) or `V...` (a group of dims with a name).
-    `dims` None: any shape.  `optional`: it may be absent.  `onto`: it must broadcast one way to these dims.
+    `dims` None: any shape.  `optional`: it may be absent.  `onto`: it must broadcast one way to these dims, in which
+    `1*V` is as many ones as the group `V` has dims.
     """
 
     type_name: str
@@ -108,6 +110,7 @@ class Rule:
 
     `verified` are the opsets (of the default domain) at which the texts are known to mean what they say.
     `order`: rules with a lower one are applied until nothing changes before those with a higher one are tried.
+    `absent`: what stands for an optional input that is not there (None: it stays absent, and what is computed from it).
     `derive`: attributes of the rewrite that are the value of a tensor which its lines fold to a constant.
     `why`, `source` (of the algebra) and `exporters` (who writes the pattern) are for readers.
     """
@@ -122,7 +125,7 @@ class Rule:
     order: int
     keep: Mapping[str, str]
     inputs: Mapping[str, Guard]
-    absent: Mapping[str, TextNode]
+    absent: Mapping[str, TextNode | None]
     attributes: Mapping[str, Mapping[str, Any]]
     derive: Mapping[str, str]
     draw: Mapping[str, tuple[float, float]]
