@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,15 @@ def near_misses(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterator[
             # Most of it is the same in all spellings: those after the first share it out.
             if number < _WHOLE or index % _SHARES == number % _SHARES:
                 yield case, breakage
+    for case, model in _other_models(book, rule, sample, seed):
+        yield case, Breakage("as it stands", model)
+
+
+def data_misses(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterator[tuple[str, Breakage]]:
+    """Yield the near misses of the first spellings that differ in what is fed or constant: what guards look at."""
+    for case, scene, model in islice(_bases(book, rule, sample, seed), _WHOLE + 1):
+        for breakage in of_data(Base.of(model, scene.weights)):
+            yield case, breakage
     for case, model in _other_models(book, rule, sample, seed):
         yield case, Breakage("as it stands", model)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from onnxfuse.progress import Progress, silent
 from onnxfuse.prove.forms import prove_form
+from onnxfuse.prove.guards import prove_guards
 from onnxfuse.prove.instances import prove_instances, type_name
 from onnxfuse.prove.near_misses import prove_near_misses
 from onnxfuse.prove.rejects import prove_rejects
@@ -34,6 +35,7 @@ class _Part(NamedTuple):
 
 _PROOFS: Mapping[str, Callable[[Rulebook, Rule, _Part, int], Tally]] = {
     "instances": lambda book, rule, part, seed: prove_instances(book, rule, part.types, part.sample, seed),
+    "guards": lambda book, rule, part, seed: prove_guards(book, rule, seed),
     "near misses": lambda book, rule, part, seed: prove_near_misses(book, rule, part.sample, seed),
     "rejects": lambda book, rule, part, seed: prove_rejects(book, rule),
 }
@@ -78,6 +80,7 @@ def _parts(rule: Rule) -> Iterator[_Part]:
     for sample in range(len(rule.samples)):
         yield _Part("near misses", rule.name, {}, sample)
     yield _Part("rejects", rule.name, {})
+    yield _Part("guards", rule.name, {})
 
 
 def _forms_used(book: Rulebook, rules: Sequence[Rule]) -> list[str]:
