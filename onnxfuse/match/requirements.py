@@ -38,7 +38,8 @@ def _unknown(
     requirement: Requirement, bindings: Mapping[str, Tensor | None], values: Mapping[str, Attribute | None]
 ) -> str:
     """Return a name whose value a requirement needs and that has none; "" if there is no such name."""
-    absent = [name for name in requirement.text.inputs if bindings.get(name) is None]
+    operands = {name: bindings.get(name) for name in requirement.text.inputs}
+    absent = [name for name, value in operands.items() if value is None or not value.constant]
     bound = [v.name for node in requirement.text.nodes for v in node.attributes.values() if isinstance(v, Bound)]
     return next((name for name in (*absent, *(n for n in bound if not _is_plain(values.get(n)))) if name), "")
 

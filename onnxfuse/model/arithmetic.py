@@ -144,6 +144,11 @@ def _slice(given: _Attributes, operands: Sequence[Array]) -> Array:
     return data[tuple(picked)]
 
 
+def _expand(given: _Attributes, operands: Sequence[Array]) -> Array:
+    data, shape = _pair(operands)
+    return np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(shape.tolist())))
+
+
 def _unsqueeze(given: _Attributes, operands: Sequence[Array]) -> Array:
     axes = _axes(given, operands)
     if axes is None:
@@ -227,6 +232,7 @@ _OPERATORS: dict[str, tuple[_Operator, frozenset[str]]] = {
     "Concat": (_concat, frozenset({"axis"})),
     "Constant": (_constant, frozenset({"value", "value_float", "value_floats", "value_int", "value_ints"})),
     "ConstantOfShape": (_constant_of_shape, frozenset({"value"})),
+    "Expand": (_expand, frozenset()),
     "Flatten": (_flatten, frozenset({"axis"})),
     "Gather": (_gather, frozenset({"axis"})),
     "Range": (_range, frozenset()),

@@ -82,7 +82,8 @@ SAMPLE: Final = Record("[[sample]]", {
         "Values of the rule's attributes; `label.name` for those that a kept node has beside them.",
         "attributes = { epsilon = 1e-2, conv.group = 2 }",
     ),
-    "absent": Key(ListOf(_NAME, "a list of inputs"), "Optional inputs and attributes that are not there.", 'absent = ["b"]'),
+    "absent": Key(ListOf(_NAME, "a list of inputs"), "Optional inputs and attributes that are not there.",
+                  'absent = ["b"]'),
 })  # fmt: skip
 
 REJECT: Final = Record("[[reject]]", {
@@ -124,7 +125,7 @@ RULE: Final = Record("the rule", {
     "inputs": Key(MapOf(Str("a guard", most=MAX_SENTENCE), "a table of guards"),
                   'A guard for each input: "[const] TYPE[dims]? -> [dims]".', 'inputs = { x = "T[N, C, ...]" }',
                   required=True),
-    "absent": Key(MapOf(Str("an operator, or an empty string"), "a table"),
+    "absent": Key(MapOf(Str("a sentence"), "a table"),
                   "What stands for an optional input that is not there; empty: nothing, nor for what depends on it.",
                   'absent = { b = "Sub (mean, mean)" }'),
     "attributes": Key(MapOf(ATTRIBUTE, "a table of tables"), "The attributes that the texts bind with @name.",

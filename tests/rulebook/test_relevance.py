@@ -20,7 +20,7 @@ def test_operators_are_those_of_the_parsed_texts(file: Path) -> None:
     found = operators(file.read_text(encoding="utf-8"))
     for text, ops in zip(rule.matches, found.matches, strict=True):
         assert ops == {node.op for node in text.nodes if not node.domain} - {"Constant"}
-    emitted = {node.op for node in (*rule.rewrite.nodes, *rule.absent.values()) if not node.domain}
+    emitted = {node.op for node in (*rule.rewrite.nodes, *rule.absent.values()) if node and not node.domain}
     assert emitted - {"Constant"} <= found.rewrite
 
 
