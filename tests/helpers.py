@@ -93,9 +93,19 @@ def assert_equal(before: Mapping[str, Array], after: Mapping[str, Array], loose:
         np.testing.assert_allclose(actual / scale, expected / scale, rtol=0, atol=tolerance, err_msg=name)
 
 
+def valid(proto: ModelProto) -> bool:
+    """Tell whether onnx's checker takes a model; it refuses inputs of unknown rank, which onnxruntime runs."""
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+        return False
+    return True
+
+
 def assert_same(before: ModelProto, after: ModelProto, seeds: Sequence[int] = (7, 8), loose: float = 1.0) -> None:
-    """Check that a model is valid and gives what another one gives."""
-    onnx.checker.check_model(after, full_check=True)
+    """Check that a model is as valid as another one, and gives what that gives."""
+    if valid(before):
+        onnx.checker.check_model(after, full_check=True)
     for size, seed in enumerate(seeds, 2):
         feeds = feeds_for(before, seed, size)
         assert_equal(run(before, feeds), run(after, feeds), loose)

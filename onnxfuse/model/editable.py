@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
@@ -10,11 +10,14 @@ from onnxfuse.errors import InputError
 from onnxfuse.model import schema, shapes
 from onnxfuse.model.constants import Constants
 from onnxfuse.model.file import ModelFile
-from onnxfuse.model.graph import Node, Scope, Value, Weight, make_node, subgraphs
+from onnxfuse.model.graph import Node, Scope, Tensor, Value, Weight, make_node, subgraphs
 from onnxfuse.model.refine import refine
 from onnxfuse.model.shapes import TypeInfo
 
 IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
+
+# More readers than an inner value has in any pattern.
+FEW_READERS = 8
 
 
 class EditableModel:
@@ -50,6 +53,17 @@ class EditableModel:
         """All nodes of all scopes, nested ones included."""
         for scope in self.scopes:
             yield from scope.nodes
+
+    def loosened(self, but: Collection[Tensor] = ()) -> list[Node]:
+        """Return, once, the nodes that give a value, none of `but`, which has lost a reader since the last call.
+
+        Left out is a value that many still read: it is no inner value of any pattern, and to look at all its readers
+        again and again would be slow.
+        """
+        values = [v for v in self.scopes[0].loosened if 0 < len(v.outputs) <= FEW_READERS and not v.constant]
+        self.scopes[0].loosened.clear()
+        nodes = dict.fromkeys(value.producer for value in values if value not in but)
+        return [node for node in nodes if node is not None and node.alive]
 
     def fresh(self, base: str) -> str:
         """Return a name that no value, node or initializer in any scope has, and keep it taken."""
@@ -101,6 +115,7 @@ class EditableModel:
     def _add_function(self, function: FunctionProto) -> None:
         opsets = _opsets(function) or self.scopes[0].opsets
         scope = Scope(function, opsets, f"function {function.domain}.{function.name}/")
+        scope.loosened = self.scopes[0].loosened
         self.scopes.append(scope)
         types = shapes.function_types(function, self._argument_types(function), self.proto.opset_import)
         for name in function.input:

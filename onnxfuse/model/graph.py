@@ -164,6 +164,7 @@ class Node(gs.Node):  # type: ignore[misc]
 
     def detach(self) -> None:
         """Take the node out of its graph: its inputs lose a user, its outputs their producer."""
+        self.scope.loosened.extend(self.inputs)
         self.inputs.clear()
         self.outputs.clear()
         self.alive = False
@@ -174,7 +175,7 @@ class Scope:
 
     `graph.nodes` is in the file's order.  `inserted` maps a node that was taken out to the nodes that stand in its
     place; `finish` makes that the order of the list.  `added` are new initializers.  `given` is what the nodes gave
-    when the graph was read.
+    when the graph was read.  `loosened`, one list for all scopes of a model, are values that have lost a reader.
     """
 
     def __init__(
@@ -194,6 +195,7 @@ class Scope:
         self.inserted: dict[Node, list[Node]] = {}
         self.added: list[TensorProto] = []
         self.given: set[str] = set()
+        self.loosened: list[Tensor] = parent.loosened if parent is not None else []
         self.graph = gs.Graph(name=proto.name, opset=self.opset)
 
     @property

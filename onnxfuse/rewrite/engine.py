@@ -114,12 +114,17 @@ class _Rewriter:
                 raise InternalError(f"rules do not come to an end; the last was '{self._trace.fusions[-1].rule}'")
 
     def _changed(self, fusion: Fusion, touched: Iterable[Node]) -> None:
-        """Record a change, and look again at the nodes it touched and those after them."""
+        """Record a change, and look again at the nodes it touched and those after them.
+
+        What gives a value that has lost a reader, for none of the nodes touched, counts as touched: other readers may now
+        have it for themselves.
+        """
         nodes = [node for node in touched if node.alive]
         self._trace.fusions.append(fusion)
         for node in nodes:
             self._matcher.forget(node)
-        self._worklist.add(around(nodes, self._depth))
+        read = {value for node in nodes for value in node.inputs}
+        self._worklist.add(around([*nodes, *self._model.loosened(read)], self._depth))
 
     def _bypass(self, node: Node) -> bool:
         step = cleanup.passes_on(node, self._constants)

@@ -98,3 +98,11 @@ def test_a_near_miss_is_told_once() -> None:
     text = "g (float[2,4] x) => (float[2,5] y, float[2,5] t) { t = MatMul (x, w)  y = Add (t, b) }"
     result = fused(model(text, {"w": noise(4, 5), "b": noise(5)}))
     assert misses(result, "matmul-add") == ["'t' is a graph output"]
+
+
+def test_a_reader_that_goes_makes_room_for_a_rule() -> None:
+    """The shape of the convolution's result is known: once it is folded, nobody else reads the result."""
+    text = """g (float[1,2,5,5] x, int64[4] i) => (float[1,3,3,3] y, int64[4] z) {
+        t = Conv (x, w)  y = BatchNormalization (t, s, o, m, v)  k = Shape (t)  z = Add (k, i) }"""
+    result = fused(model(text, {"w": noise(3, 2, 3, 3), **batchnorm(3)}))
+    assert "BatchNormalization" not in ops(result.model)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import onnx
 import pytest
 
 from onnxfuse.pipeline import optimize
 
-from .helpers import Array, run
-from .random_models import random_model
+from ..helpers import Array, run, valid
+from .models import random_model
 
 # Random chains amplify rounding: relative to the greatest magnitude of an output.
 TOLERANCES = {"float16": 4e-2, "float32": 5e-4, "float64": 1e-6}
@@ -31,15 +30,6 @@ def differences(before: dict[str, Array], after: dict[str, Array]) -> list[str]:
             if not error <= TOLERANCES[str(expected.dtype)]:
                 found.append(f"{name} differs by {error}")
     return found
-
-
-def valid(model: onnx.ModelProto) -> bool:
-    """Tell whether onnx's checker takes a model; it refuses inputs of unknown rank, which onnxruntime runs."""
-    try:
-        onnx.checker.check_model(model, full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
-        return False
-    return True
 
 
 def optimized_rightly(seed: int) -> Counter[str]:

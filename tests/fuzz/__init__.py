@@ -1,0 +1,1 @@
+"""Random models, and tests on them."""
