@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from onnx import FunctionProto, GraphProto, ModelProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, helper
 
 from onnxfuse.model import attributes
 from onnxfuse.model.editable import IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS, EditableModel
@@ -17,14 +17,17 @@ def patched(model: EditableModel) -> ModelFile:
 
     The editable model is used up by this.
     """
-    unused = set(_names_read_before(model.proto)) - set(_names_read_now(model))
+    read = set(_names_read_now(model))
+    unused = set(_names_read_before(model.proto)) - read
     weights = {tensor.name for tensor in model.proto.graph.initializer}
     for scope in reversed(model.scopes):  # inner before outer: an outer graph copies the nodes that hold inner ones
         changed = scope.changed
         if changed:
             _write_nodes(scope)
         if isinstance(scope.proto, GraphProto):
-            _write_values(scope.proto, scope, unused, changed)
+            _write_values(
+                scope.proto, scope, unused, [tensor for tensor in scope.added if tensor.name in read], changed
+            )
     _separate_weights(model.proto, weights)
     return model.file.with_proto(model.proto)
 
@@ -65,8 +68,13 @@ def _rebuild(node: Node) -> None:
         proto.attribute.extend(attributes.write(name, value) for name, value in sorted(node.attrs.items()))
 
 
-def _write_values(graph: GraphProto, scope: Scope, unused: set[str], changed: bool) -> None:
-    """Add new initializers, drop those whose last user went, and forget the types of values that are gone."""
+def _write_values(
+    graph: GraphProto, scope: Scope, unused: set[str], added: Sequence[TensorProto], changed: bool
+) -> None:
+    """Add new initializers, drop those whose last user went, and forget the types of values that are gone.
+
+    `added` are the new ones that are still read: one fold may have made what the next one folded again.
+    """
     outputs = {value.name for value in graph.output}
     candidates = unused - outputs
     dropped = {name for name in candidates if isinstance(scope.values.get(name), Weight)}
@@ -74,8 +82,8 @@ def _write_values(graph: GraphProto, scope: Scope, unused: set[str], changed: bo
         kept = [tensor for tensor in graph.initializer if tensor.name not in dropped]
         del graph.initializer[:]
         graph.initializer.extend(kept)
-    graph.initializer.extend(scope.added)
-    if changed or dropped or scope.added:
+    graph.initializer.extend(added)
+    if changed or dropped or added:
         gone = dropped | (scope.given - {name for node in graph.node for name in node.output})
         known = [info for info in graph.value_info if info.name not in gone]
         if len(known) < len(graph.value_info):

@@ -11,7 +11,7 @@ import onnx
 from onnx import GraphProto, ModelProto, helper, numpy_helper, parser
 
 from onnxfuse import optimize
-from tests.judge import Array, ops, run
+from tests.judge import Array, ops, run, unread_initializers
 
 # Absolute and relative, by element type; integers and booleans must be equal.
 TOLERANCES = {"float32": (1e-4, 1e-4), "float16": (6e-3, 6e-3), "float64": (1e-9, 1e-9)}
@@ -53,6 +53,7 @@ class Case:
         onnx.checker.check_model(after)
         assert result.validation is not None and result.validation.ok
         assert _interface(after) == _interface(before)
+        assert set(unread_initializers(after)) <= set(unread_initializers(before))
         for size in self.sizes:
             feeds = self.draw(before, size)
             _assert_same(run(before, feeds), run(after, feeds))

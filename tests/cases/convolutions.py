@@ -125,6 +125,16 @@ CASES = {
         }""",
         kept=("Pad", "Conv"),
     ),
+    "norm-behind-norm": Case(
+        "What one fold makes and the next one folds again is not written.",
+        f"""g (float[n, 2, 5, 5] x) => (float[n, 2, 3, 3] y)
+        <float[2, 2, 3, 3] k, float[2] gain, float[2] shift, float[2] mean, float[2] var> {{
+            c = Conv (x, k)
+            b = BatchNormalization (c, {_NORM})
+            y = BatchNormalization (b, {_NORM})
+        }}""",
+        fused=("Conv",), gone=("BatchNormalization",),
+    ),
     "parameters-at-run-time": Case(
         "Scales and kernels may be inputs.",
         f"""g (float[1, 2, 5, 5] x, float[3] gain, float[2, 2, 3, 3] k2) => (float[1, 3, 3, 3] y, float[1, 2, 3, 3] z)

@@ -105,7 +105,7 @@ CASES = {
             mu = Mul (u, one)
             c = Add (mu, z)
         }""",
-        gone=("Cast", "Identity"),
+        gone=("Cast", "Div", "Dropout"),
     ),
     "empty-batch": Case(
         "A batch of 0 rows is a batch.",
