@@ -8,7 +8,8 @@ from typing import TypeAlias
 from onnx import TensorProto
 
 from onnxfuse.model.attributes import Attribute
-from onnxfuse.model.graph import Dims, Tensor
+from onnxfuse.model.constants import above
+from onnxfuse.model.graph import Dims, Tensor, Value
 from onnxfuse.rulebook.load import ELEMENT_TYPES
 from onnxfuse.rulebook.rule import ANY, ONES, REST, DimGuard, Guard, Rule, is_group
 
@@ -39,6 +40,8 @@ class Conditions:
                 continue
             if guard.const and not value.constant:
                 yield f"{name} ('{value.name}') is not constant"
+            if guard.own and (shared := _shared(value)):
+                yield f"{name} ('{value.name}') would be there twice, since '{shared}' is read elsewhere, too"
             if value.dims is not None and 0 in value.dims:
                 yield f"{name} ('{value.name}') is empty, which not every fused operator takes"
             yield from self._type_misses(name, guard, value)
@@ -148,6 +151,12 @@ class Conditions:
                 f"{name} ('{value.name}'): {show(value.dims)} does not broadcast one way to "
                 f"[{', '.join(map(_show, target))}]"
             )
+
+
+def _shared(value: Tensor) -> str:
+    """Return the name of what several nodes read among a value and the weights it is made of; "" if there is none."""
+    made_of = above(value) if isinstance(value, Value) else [value]
+    return next((v.name for v in made_of if v.elem_type == value.elem_type and len(set(v.outputs)) > 1), "")
 
 
 def known_dims(value: Tensor) -> tuple[Known, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from onnxfuse.rulebook.rule import ANY, REST, DimGuard, Guard, is_group
 
 _GUARD = re.compile(
-    r"(?P<const>const\s+)?(?P<type>\w+)\s*(?:\[(?P<dims>[^\]]*)\])?\s*(?P<optional>\?)?\s*(?:->\s*\[(?P<onto>[^\]]*)\])?"
+    r"(?P<own>own\s+)?(?P<const>const\s+)?(?P<type>\w+)\s*(?:\[(?P<dims>[^\]]*)\])?\s*(?P<optional>\?)?\s*(?:->\s*\[(?P<onto>[^\]]*)\])?"
 )
 _DIM = re.compile(r"\d+|[A-Za-z]\w*(\.\.\.)?|_|\.\.\.")
 _ONTO = re.compile(rf"{_DIM.pattern}|1\*[A-Za-z]\w*")
@@ -21,12 +21,13 @@ def parse_guard(text: str, types: Collection[str]) -> Guard:
     """
     match = _GUARD.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"'{text}' is not of the form \"[const] TYPE[dims]? -> [dims]\"")
+        raise ValueError(f"'{text}' is not of the form \"[own] [const] TYPE[dims]? -> [dims]\"")
     if match["type"] not in types:
         raise ValueError(f"'{match['type']}' is neither a type variable of the rule nor an ONNX element type")
     return Guard(
         type_name=match["type"],
         const=match["const"] is not None,
+        own=match["own"] is not None,
         dims=_dims(match["dims"], _DIM),
         optional=match["optional"] is not None,
         onto=_dims(match["onto"], _ONTO),

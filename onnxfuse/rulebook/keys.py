@@ -123,7 +123,7 @@ RULE: Final = Record("the rule", {
     "keep": Key(MapOf(_NAME, "a table"), "label -> operator: that node keeps the attributes that the text leaves out.",
                 'keep = { conv = "Conv" }'),
     "inputs": Key(MapOf(Str("a guard", most=MAX_SENTENCE), "a table of guards"),
-                  'A guard for each input: "[const] TYPE[dims]? -> [dims]".', 'inputs = { x = "T[N, C, ...]" }',
+                  'A guard for each input: "[own] [const] TYPE[dims]? -> [dims]".', 'inputs = { x = "T[N, C, ...]" }',
                   required=True),
     "absent": Key(MapOf(Str("a sentence"), "a table"),
                   "What stands for an optional input that is not there; empty: nothing, nor for what depends on it.",

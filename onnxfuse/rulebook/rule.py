@@ -65,11 +65,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Guard:
-    """What must hold of an input: `"[const] TYPE [dims] [?] [-> [dims]]"`.
+    """What must hold of an input: `"[own] [const] TYPE [dims] [?] [-> [dims]]"`.
 
     A dim is a number, a name, `_` (any), `...` (any number of dims) or `V...` (a group of dims with a name).
-    `dims` None: any shape.  `optional`: it may be absent.  `onto`: it must broadcast one way to these dims, in which
-    `1*V` is as many ones as the group `V` has dims.
+    `own`: nobody else reads it, nor the weights that it is made of.  `dims` None: any shape.  `optional`: it may be
+    absent.  `onto`: it must broadcast one way to these dims, in which `1*V` is as many ones as the group `V` has dims.
     """
 
     type_name: str
@@ -77,6 +77,7 @@ class Guard:
     dims: tuple[DimGuard, ...] | None = None
     optional: bool = False
     onto: tuple[DimGuard, ...] | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True)

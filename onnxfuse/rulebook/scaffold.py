@@ -35,7 +35,7 @@ safety  = "exact"  # or "rounding" (the default): results may differ by rounding
 status  = "preview"  # "stable" when it is proven on all its types
 order   = 50  # rules of a lower order go first: specific before general
 
-[inputs]  # a guard for each input: "[const] TYPE[dims]? -> [dims]", such as "const T[M, ...]"
+[inputs]  # a guard for each input: "[own] [const] TYPE[dims]? -> [dims]", such as "const T[M, ...]"
 {guards}
 
 [[match]]  # what is looked for; one [[match]] for each spelling, all with the same inputs and outputs

@@ -24,6 +24,8 @@ TYPES = {"T", "float", "int64", "any"}
         ("  const   float[ N ,C,... ] ? ", Guard("float", const=True, dims=("N", "C", "..."), optional=True)),
         ("T[..., V...]", Guard("T", dims=("...", "V..."))),
         ("T -> [M, N]", Guard("T", onto=("M", "N"))),
+        ("T -> [1, M, 1*S]", Guard("T", onto=(1, "M", "1*S"))),
+        ("own const T[K, _]", Guard("T", const=True, dims=("K", "_"), own=True)),
         ("T[N]->[M,N]", Guard("T", dims=("N",), onto=("M", "N"))),
         ("T? -> [M]", Guard("T", optional=True, onto=("M",))),
         ("any", Guard("any")),

@@ -51,6 +51,7 @@ def input_conditions(rule: Rule) -> dict[str, str]:
 
 def _guard(name: str, guard: Guard, rule: Rule) -> str:
     parts = ["constant"] if guard.const else []
+    parts += ["read by nobody else"] if guard.own else []
     parts.append({"any": "any type"}.get(guard.type_name, guard.type_name))
     parts.append(_shape(guard.dims))
     if guard.onto is not None:
