@@ -116,8 +116,8 @@ class _Rewriter:
     def _changed(self, fusion: Fusion, touched: Iterable[Node]) -> None:
         """Record a change, and look again at the nodes it touched and those after them.
 
-        What gives a value that has lost a reader, for none of the nodes touched, counts as touched: other readers may now
-        have it for themselves.
+        What gives a value that has lost a reader, for none of the nodes touched, counts as touched: other readers may
+        now have it for themselves.
         """
         nodes = [node for node in touched if node.alive]
         self._trace.fusions.append(fusion)

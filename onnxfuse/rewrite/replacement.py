@@ -63,7 +63,7 @@ class Planner:
         """
         values: dict[str, Attribute | None] = {**match.attributes, **match.dims}
         lines = _present_lines(match)
-        folds = _foldable(lines, match.bindings)
+        folds = _foldable(match, lines)
         _check_foldable([line for line in lines if folds.issuperset(line.outputs)], values, match.rule.derive)
         values |= self._derived(match, lines, values, folds)
         _check_values(lines, values)
@@ -170,12 +170,13 @@ def _present_lines(match: Match) -> list[TextNode]:
     return list(present_lines(match.rule, {name for name, value in match.bindings.items() if value is not None}))
 
 
-def _foldable(lines: Sequence[TextNode], bindings: Mapping[str, Tensor | None]) -> frozenset[str]:
-    """Return the names that lines compute from constants alone."""
-    constant = {name for name, value in bindings.items() if value is not None and value.constant}
+def _foldable(match: Match, lines: Sequence[TextNode]) -> frozenset[str]:
+    """Return the names that lines compute from constants alone; what the match gives must be given by a node."""
+    constant = {name for name, value in match.bindings.items() if value is not None and value.constant}
     computed: set[str] = set()
     for line in lines:
-        if all(name in constant or name in computed for name in line.inputs if name) and not line.domain:
+        foldable = all(name in constant or name in computed for name in line.inputs if name) and not line.domain
+        if foldable and not match.outputs.keys() & set(line.outputs):
             computed.update(line.outputs)
     return frozenset(computed)
 

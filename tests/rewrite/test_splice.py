@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import pytest
 
 from onnxfuse.pipeline import optimize
 
@@ -139,3 +140,11 @@ def test_arguments_become_attributes_where_the_opset_says_so(tmp_path: Path) -> 
     made = model("g (float[2,4] x) => (float[2,1] y) { y = ReduceL1 <axes = [1]> (x) }", opset=13)
     result = fused(made, rules=[rule]).model
     assert len(find(result, "ReduceSum").input) == 2
+
+
+@pytest.mark.parametrize("given", ["w", "k"])
+def test_a_fusion_of_constants_alone_still_gives_its_output(given: str) -> None:
+    """A Dropout of a constant is not constant by itself, but what takes its place could be folded to nothing."""
+    text = """g (float[2] x) => (float[2] y, float[2] z) <float[2] w = {1, 2}> {
+        k = Neg (w)  d = Dropout (%s)  y = Add (x, d)  z = Dropout (w) }"""
+    assert "Dropout" not in ops(fused(model(text % given)).model)
