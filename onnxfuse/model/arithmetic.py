@@ -235,6 +235,7 @@ _OPERATORS: dict[str, tuple[_Operator, frozenset[str]]] = {
     "Expand": (_expand, frozenset()),
     "Flatten": (_flatten, frozenset({"axis"})),
     "Gather": (_gather, frozenset({"axis"})),
+    "MatMul": (_elementwise(np.matmul, "f", 2), frozenset()),
     "Range": (_range, frozenset()),
     "ReduceMax": (_reduction(np.max), frozenset({"keepdims"})),
     "ReduceMin": (_reduction(np.min), frozenset({"keepdims"})),

@@ -18,6 +18,7 @@ FEEDS: dict[str, Any] = {
     "s": np.array([3, 2]), "zero": np.array([0, -1]), "axes": np.array([0]), "last": np.array([-1]),
     "all": np.array([-2, -1]), "one": np.array(1.0, np.float32), "positive": np.abs(X),
     "b": np.array([[True, False], [False, True]]), "start": np.array(1), "limit": np.array(7), "delta": np.array(2),
+    "square": X[0, 1:],
 }  # fmt: skip
 PLAIN = [
     "Add (x, z)", "Add (x, row)", "Sub (x, one)", "Mul (i, j)", "Mul (h, h)", "Div (x, z)", "Div (d, d)", "Neg (x)",
@@ -34,6 +35,7 @@ PLAIN = [
     "ReduceProd (k)", "Div (i, j)", "Abs (i)", "Max (x, z)", "Min (i, j)", "Equal (i, j)", "Less (x, z)",
     "LessOrEqual (i, j)", "Greater (x, z)", "GreaterOrEqual (i, j)", "And (b, b)", "Or (b, b)", "Not (b)",
     "Where (b, i, j)", "Range (start, limit, delta)", "Size (x)", "Slice (x, axes, last, last)", "Slice (k, axes, last)",
+    "Expand (row, s)", "Expand (one, s)", "MatMul (x, square)", "MatMul (x, row)",
 ]  # fmt: skip
 LEFT = [
     "Div (i, k)", "Add (x, d)", "Erf (x)", "Max (x, x, x)", "Slice (k, last, axes, axes, last)", "Cast <to = 16> (x)", "Reshape <other = 1> (x, s)",
