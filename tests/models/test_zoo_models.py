@@ -34,10 +34,10 @@ _NORMS = {"LayerNormalization": 1, "RMSNormalization": 1, "Gelu": 2, "ReduceMean
 _HAND_WRITTEN = ("ReduceMean", "Erf", "Pow", "Sqrt")
 CASES = {
     "bert": Case(_TRANSFORMER, 20, (*_HAND_WRITTEN, "Reciprocal"), SAMPLES),
-    "cnn": Case({"BatchNormalization": 2}, 13, (), SAMPLES),
+    "cnn": Case({"Conv": 3, "ConvTranspose": 2}, 13, (), SAMPLES),
     "llama": Case({"RMSNormalization": 5}, 23, _HAND_WRITTEN, SAMPLES),
     "bert-fp16-ts-13": Case(_TRANSFORMER, 20, ("ReduceMean", "Erf")),
-    "convnet-ts-17": Case({"Conv": 3, "ConvTranspose": 2, "BatchNormalization": 3}, 17),
+    "convnet-ts-17": Case({"Conv": 3, "ConvTranspose": 2}, 17),
     "gpt2-ts-13": Case(_TRANSFORMER, 20, ("ReduceMean",)),
     "llama-fp16-ts-13": Case({"RMSNormalization": 5}, 23, ("ReduceMean",)),
     "lstm-ts-13": Case({"LayerNormalization": 1, "LSTM": 1}, 17, _HAND_WRITTEN),
