@@ -26,7 +26,7 @@ class LiteralMatcher:
             actual = self._integers(value)
             return actual is not None and normalise(actual, rank) == normalise(literal.value, rank)
         actual_scalar = self._constants.scalar(value)
-        if actual_scalar is None or isinstance(actual_scalar, bool):
+        if actual_scalar is None or isinstance(actual_scalar, bool) != isinstance(literal.value, bool):
             return False
         if actual_scalar == literal.value or literal.rtol == 0 or not math.isfinite(literal.value):
             return bool(actual_scalar == literal.value)
@@ -39,7 +39,7 @@ class LiteralMatcher:
             integers = self._integers(value)
             return None if integers is None else normalise(integers, rank)
         scalar = self._constants.scalar(value)
-        if scalar is None or (capture.kind == "value_int") != isinstance(scalar, int):
+        if scalar is None or isinstance(scalar, bool) or (capture.kind == "value_int") != isinstance(scalar, int):
             return None
         return scalar
 

@@ -194,5 +194,5 @@ def _literal(kind: str, value: Attribute) -> float | tuple[int, ...]:
 
 def _element(array: np.ndarray) -> float | tuple[int, ...]:
     if array.ndim == 0:
-        return float(array)
+        return bool(array) if array.dtype == np.bool_ else float(array)
     return tuple(int(element) for element in array)

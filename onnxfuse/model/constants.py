@@ -37,12 +37,12 @@ class Constants:
                 self._small[value] = found
         return found
 
-    def scalar(self, value: Tensor) -> float | int | None:
-        """Return the element of a constant value that has just one number, whatever its rank; None for any other."""
+    def scalar(self, value: Tensor) -> float | int | bool | None:
+        """Return the element of a constant value that has just one, whatever its rank; None for any other value."""
         if not value.constant or value.dims is None or any(dim != 1 for dim in value.dims):
             return None
         array = self.array(value)
-        if array.dtype.kind in "fiu":
+        if array.dtype.kind in "fiub":
             return array.item()  # type: ignore[no-any-return]
         return float(array.reshape(-1)[0]) if _is_narrow_float(array) else None
 

@@ -104,11 +104,12 @@ def _constant_problems(node: TextNode, kinds: Collection[str]) -> Iterator[str]:
 
 
 def _is_tensor(value: AttributeProto) -> bool:
-    """Tell whether an attribute is a tensor of numbers that can be read: no strings, no files, no missing elements."""
+    """Tell whether an attribute is a tensor that can be read: no strings, no files, no missing elements."""
     if value.type != AttributeProto.TENSOR or value.t.external_data or value.t.data_location:
         return False
     try:
-        return bool(np.issubdtype(numpy_helper.to_array(value.t).dtype, np.number)) and prod(value.t.dims) > 0
+        dtype = numpy_helper.to_array(value.t).dtype
+        return bool(np.issubdtype(dtype, np.number) or dtype == np.bool_) and prod(value.t.dims) > 0
     except (ValueError, TypeError, MemoryError):
         return False
 
