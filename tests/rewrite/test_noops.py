@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnxfuse.pipeline import optimize
+
 from ..helpers import fused, model, noise, ops, run
 
 CONSTANTS = """int64[4] zeros = {0, 0, 0, 0}, int64[1] one = {1}, int64[1] zero = {0},
@@ -49,7 +51,8 @@ def test_what_moves_elements_stays(line: str, dims: str) -> None:
 
 def test_of_an_unknown_shape_nothing_is_assumed() -> None:
     text = "g (float[] x, int64[k] s) => (float y) { a = Neg (x)  b = Reshape (a, s)  y = Abs (b) }"
-    assert ops(fused(model(text)).model) == {"Neg": 1, "Reshape": 1, "Abs": 1}
+    # The ranks that the helpers would draw for `x` and `s` do not go together, so nothing is run here.
+    assert ops(optimize(model(text), validate=False).model) == {"Neg": 1, "Reshape": 1, "Abs": 1}
 
 
 def test_the_shape_that_only_a_no_op_read_goes_too() -> None:
