@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -101,30 +101,45 @@ def optimize(
     book = load_rulebook([Path(path) for path in rules], present=survey_ops(original.proto))
     steps, patterns = _choose(book, select, ignore)
     target = None if output is None else _check_target(original, Path(output), in_place)
-    work = _Work(patterns, steps, progress)
-    with _collector_paused():
-        result, changed = work.run(original, opset)
-    validation = None
-    if validate:
+
+    def judge(result: ModelFile) -> Validation | None:
+        if not validate:
+            return None
         from onnxfuse.validate import validate as compare  # imports onnxruntime
 
-        validation = compare(original, result, provider=provider, rtol=rtol, atol=atol, seed=seed, progress=progress)
-    written = target if validation is None or validation.ok else None
-    if written is not None and not dry_run:
+        return compare(original, result, provider=provider, rtol=rtol, atol=atol, seed=seed, progress=progress)
+
+    work = _best(original, patterns, steps, opset, judge, progress)
+    written = None if dry_run or not work.good else target
+    if written is not None:
         progress("writing", 0, 0)
-        _write(result, changed, written)
-    record = _record(original, result, changed, None if dry_run else written)
-    report = Report.of(
-        record,
-        fusions=work.trace.fusions,
-        near_misses=work.trace.near_misses,
-        steps=work.notes,
-        validation=validation,
-        changed=changed,
-    )
-    if validation is not None and not validation.ok:
-        raise _mismatch(validation, report)
-    return Result(report, result, changed, None if dry_run else written)
+        _write(work.result, work.changed, written)
+    report = _report(original, work, written)
+    if not work.good:
+        raise _mismatch(report)
+    return Result(report, work.result, work.changed, written)
+
+
+def _best(
+    original: ModelFile,
+    patterns: tuple[Pattern, ...],
+    steps: frozenset[str],
+    opset: str | int,
+    judge: Callable[[ModelFile], Validation | None],
+    progress: Progress,
+) -> _Work:
+    """Rewrite a model and judge the result; if it is no good at a raised opset, once more at the model's own.
+
+    Runtimes lack kernels of some operators at newer opsets, which nobody knows before the result is run.
+    """
+    work = _Work(original, patterns, steps, progress)
+    work.run(opset, judge)
+    if work.good or opset != "auto" or default_opset(work.result.proto) == default_opset(original.proto):
+        return work
+    kept = _Work(original, patterns, steps, progress)
+    kept.notes.append(f"the opset is kept: at {default_opset(work.result.proto)} {_fault(work.validation)}")
+    kept.run("keep", judge)
+    return kept if kept.good else work
 
 
 @contextmanager
@@ -140,23 +155,40 @@ def _collector_paused() -> Iterator[None]:
 
 
 class _Work:
-    """Rewrites one model, at the opset that is asked for or that its fusions need."""
+    """Rewrites one model, at the opset that is asked for or that its fusions need, and has the result judged."""
 
-    def __init__(self, patterns: tuple[Pattern, ...], steps: frozenset[str], progress: Progress) -> None:
-        self._patterns, self._steps, self._progress = patterns, steps, progress
+    def __init__(
+        self, original: ModelFile, patterns: tuple[Pattern, ...], steps: frozenset[str], progress: Progress
+    ) -> None:
+        self._original, self._patterns, self._steps, self._progress = original, patterns, steps, progress
         self._ceiling = 0
+        self.result = original
         self.trace = Trace()
         self.notes: list[str] = []
+        self.validation: Validation | None = None
 
-    def run(self, original: ModelFile, opset: str | int) -> tuple[ModelFile, bool]:
-        """Return the rewritten model, and whether it differs from the original."""
+    @property
+    def changed(self) -> bool:
+        """Whether the result differs from the original."""
+        return self.result is not self._original
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing speaks against the result."""
+        return self.validation is None or self.validation.ok
+
+    def run(self, opset: str | int, judge: Callable[[ModelFile], Validation | None]) -> None:
+        """Rewrite the model and judge the result."""
         self._ceiling = PORTABLE.max_opset if opset == "auto" else 0
-        wanted = opset if isinstance(opset, int) else default_opset(original.proto)
-        start = original if wanted == default_opset(original.proto) else _raised(original, int(wanted or 0))
-        editable, start = self._rewrite(original, start)
-        result = patched(editable) if self.trace.fusions else start
-        self.notes += _version_changes(original.proto, result.proto)
-        return result, result is not original
+        wanted = opset if isinstance(opset, int) else default_opset(self._original.proto)
+        with _collector_paused():
+            start = self._original
+            if wanted is not None and wanted != default_opset(start.proto):
+                start = _raised(start, wanted)
+            editable, start = self._rewrite(self._original, start)
+            self.result = patched(editable) if self.trace.fusions else start
+        self.notes += _version_changes(self._original.proto, self.result.proto)
+        self.validation = judge(self.result)
 
     def _rewrite(self, original: ModelFile, start: ModelFile) -> tuple[EditableModel, ModelFile]:
         """Rewrite a model, from its start again at a higher opset as often as a fusion needs one."""
@@ -218,24 +250,38 @@ def _write(model: ModelFile, changed: bool, output: Path) -> None:
     (copy if model.path is not None and not changed else save)(model, output)
 
 
-def _record(original: ModelFile, result: ModelFile, changed: bool, output: Path | None) -> ModelRecord:
-    return ModelRecord.of(
+def _report(original: ModelFile, work: _Work, output: Path | None) -> Report:
+    record = ModelRecord.of(
         original.proto,
-        result.proto,
+        work.result.proto,
         path=original.path,
         sha256=original.sha256,
         output=output,
         bytes_before=original.size,
-        bytes_after=result.size if changed else original.size,
+        bytes_after=work.result.size if work.changed else original.size,
+    )
+    return Report.of(
+        record,
+        fusions=work.trace.fusions,
+        near_misses=work.trace.near_misses,
+        steps=work.notes,
+        validation=work.validation,
+        changed=work.changed,
     )
 
 
-def _mismatch(validation: Validation, report: Report) -> ValidationError:
-    worst = max((check for _, check in validation.failures), key=_excess)
-    reason = worst.note or f"differs by {worst.max_abs:.3g}, the tolerance is {worst.tolerance:.3g}"
-    error = ValidationError(f"output '{worst.name}' of the result {reason}; nothing was written")
+def _mismatch(report: Report) -> ValidationError:
+    error = ValidationError(f"{_fault(report.validation)}; nothing was written")
     error.report = report  # type: ignore[attr-defined]
     return error
+
+
+def _fault(validation: Validation | None) -> str:
+    """Return what is wrong with the worst output of a result that is no good."""
+    assert validation is not None
+    worst = max((check for _, check in validation.failures), key=_excess)
+    reason = worst.note or f"differs by {worst.max_abs:.3g}, the tolerance is {worst.tolerance:.3g}"
+    return f"output '{worst.name}' of the result {reason}"
 
 
 def _excess(check: OutputCheck) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnx import parser
 
 import onnxfuse
 from onnxfuse.errors import InputError, OpsetError, OriginalFailsError, OutputError, UsageError, ValidationError
@@ -302,3 +303,20 @@ def test_the_record_of_a_fusion() -> None:
         ("float", (3, 2, 3, 3)),
     ]
     assert metadata(result.model.graph.node[0])["onnxfuse.rule"] == "conv-batchnorm"
+
+
+def test_the_opset_is_kept_where_the_runtime_has_no_kernel_at_a_higher_one() -> None:
+    # onnxruntime 1.31 runs Softplus of doubles up to opset 21, and has no kernel for Softplus-22.
+    proto = parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 20]>
+        g (float[n, 8] x, double[2] d) => (float[n, 8] y, double[2] z)
+        <float two = {2.0}, float eps = {0.01}, int64[1] axes = {-1}, float[8] s = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}>
+        {
+            p = Pow (x, two)  v = ReduceMean (p, axes)  e = Add (v, eps)  r = Sqrt (e)
+            m = Div (x, r)  y = Mul (m, s)  z = Softplus (d)
+        }
+    """)
+    assert onnxfuse.optimize(proto, validate=False).report.model.opset.after == 23  # for RMSNormalization
+    result = onnxfuse.optimize(proto)
+    assert result.report.model.opset.after == 20 and result.validation is not None and result.validation.ok
+    assert "the opset is kept: at 23 output 'z' of the result" in result.report.steps[0]

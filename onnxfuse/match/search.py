@@ -300,7 +300,11 @@ class _Search:
                 yield f"{name} ('{bound.name}') is computed inside the match"
 
 
-_BROADCASTING = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Where", "PRelu", "Mod", "Equal"})
+_BROADCASTING = frozenset({
+    "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean", "Where", "PRelu", "Mod", "BitShift",
+    "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor",
+    "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+})  # fmt: skip
 
 
 def _same(name: str, first: Attribute | None, second: Attribute | None, rank: int | None) -> bool:
