@@ -280,8 +280,9 @@ def _fault(validation: Validation | None) -> str:
     """Return what is wrong with the worst output of a result that is no good."""
     assert validation is not None
     worst = max((check for _, check in validation.failures), key=_excess)
-    reason = worst.note or f"differs by {worst.max_abs:.3g}, the tolerance is {worst.tolerance:.3g}"
-    return f"output '{worst.name}' of the result {reason}"
+    if worst.note:
+        return f"output '{worst.name}' of the result: {worst.note}"
+    return f"output '{worst.name}' of the result differs by {worst.max_abs:.3g}, the tolerance is {worst.tolerance:.3g}"
 
 
 def _excess(check: OutputCheck) -> float:
