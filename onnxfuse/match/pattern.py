@@ -42,7 +42,8 @@ Op: TypeAlias = tuple[str, str]
 class Line:
     """One line of a match text, with what can be known of it before any graph is seen.
 
-    `needs`: the inputs that other lines give, with the operators that can give them.  `goals`: the inputs in the order
+    `needs`: the inputs that other lines give, with the operators that can give them.  `numbers`: the inputs that are
+    constants of the text.  `goals`: the inputs in the order
     in which they are best matched: other lines first, then constants, then inputs of the rule.  `commutes`: the two
     inputs may change places.  `keeps`: attributes that the text does not mention may be anything.  `versions`: those of
     the operator at the opsets that the rule is verified for.
@@ -51,6 +52,7 @@ class Line:
     text: TextNode
     op: Op
     needs: tuple[tuple[int, frozenset[Op]], ...]
+    numbers: tuple[int, ...]
     goals: tuple[int, ...]
     commutes: bool
     keeps: bool
@@ -132,6 +134,7 @@ def _line(
         text=node,
         op=(node.domain, node.op),
         needs=needs,
+        numbers=tuple(index for index, name in enumerate(node.inputs) if name in constants),
         goals=tuple(sorted(range(len(node.inputs)), key=rank)),
         commutes=schema.commutes(node.op, node.domain) and len(set(node.inputs)) == len(node.inputs) == 2,
         keeps=rule.keep.get(node.label) == node.op,

@@ -15,7 +15,7 @@ from onnxfuse.match.conditions import Conditions
 from onnxfuse.match.literals import LiteralMatcher
 from onnxfuse.match.pattern import Capture, Line, Literal, Pattern
 from onnxfuse.match.requirements import requirement_misses
-from onnxfuse.match.view import View, axes_rank, normalise, view
+from onnxfuse.match.view import View, axes_rank, canonical_equation, normalise, view
 from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import Constants
@@ -93,6 +93,10 @@ class Matcher:
 
     def match(self, pattern: Pattern, root: Node) -> Match | Miss | None:
         """Return the match of a pattern whose first output `root` gives; a near miss; or None."""
+        arguments, op = self.view(root).arguments, (root.domain, root.op)
+        lines = [line for line in pattern.producers[pattern.outputs[0]] if line.op == op]
+        if not any(_plausible(line, order) for line in lines for order in _orders(line, arguments)):
+            return None
         return _Search(pattern, root, self).run()
 
     def view(self, node: Node) -> View:
@@ -312,6 +316,8 @@ def _same(name: str, first: Attribute | None, second: Attribute | None, rank: in
         return first is second
     if name in schema.AXES:
         return attributes.same(normalise(first, rank), normalise(second, rank))
+    if name == "equation":
+        return canonical_equation(first) == canonical_equation(second)
     return attributes.same(first, second)
 
 
@@ -330,7 +336,10 @@ def _orders(line: Line, arguments: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ..
 
 
 def _plausible(line: Line, arguments: tuple[Tensor, ...]) -> bool:
-    """Tell whether each argument that another line gives comes from an operator that such a line has."""
+    """Tell whether each argument that another line gives comes from such an operator, and each number is constant."""
+    for index in line.numbers:
+        if index >= len(arguments) or not arguments[index].constant:
+            return False
     for index, ops in line.needs:
         producer = arguments[index].producer if index < len(arguments) else None
         if producer is None or (producer.domain, producer.op) not in ops:

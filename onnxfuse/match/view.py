@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,15 @@ def _trains(node: Node) -> bool:
     """Tell whether it is a BatchNormalization whose further outputs mean training mode, as they did before opset 14."""
     named = sum(bool(value.name) for value in node.outputs)
     return node.op == "BatchNormalization" and not node.domain and node.opset < 14 and named > 1
+
+
+def canonical_equation(equation: Attribute | None) -> Attribute | None:
+    """Return the equation of an Einsum without spaces and with its letters named a, b, c ... in their order."""
+    if not isinstance(equation, bytes):
+        return equation
+    text = equation.decode("utf-8", "replace").replace(" ", "")
+    names = dict(zip(dict.fromkeys(c for c in text if c.isalpha()), string.ascii_letters, strict=False))
+    return "".join(names.get(c, c) for c in text).encode()
 
 
 def _argument(node: Node, value: Attribute) -> Tensor:

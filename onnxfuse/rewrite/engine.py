@@ -48,8 +48,8 @@ def rewrite(
 ) -> Trace:
     """Apply clean-up steps and patterns to a model until nothing changes, and return what was done.
 
-    Raises HigherOpset at the first fusion that needs an opset above the model's but not above `max_opset`: then the
-    model must be raised to that and rewritten from its start.
+    Raises HigherOpset if fusions need an opset above the model's but not above `max_opset`: then the model must be
+    raised to that and rewritten from its start.
     """
     return _Rewriter(model, patterns, steps, max_opset, progress).run()
 
@@ -65,6 +65,8 @@ class _Rewriter:
         self._splicer = Splicer(model, self._constants)
         self._trace = Trace()
         self._misses: dict[tuple[str, Node], str] = {}
+        self._asked: set[int] = set()  # opsets that fusions need; from the first on, nothing else is looked for
+        self._claimed: set[Node] = set()  # the nodes of those fusions
         self._depth = max((pattern.depth for pattern in patterns), default=1)
         self._worklist = Worklist[_Task](self._levels(patterns))
 
@@ -112,6 +114,8 @@ class _Rewriter:
             any(task(node) for task in tasks)
             if len(self._trace.fusions) > limit:
                 raise InternalError(f"rules do not come to an end; the last was '{self._trace.fusions[-1].rule}'")
+        if self._asked:
+            raise HigherOpset(max(self._asked))
 
     def _changed(self, fusion: Fusion, touched: Iterable[Node]) -> None:
         """Record a change, and look again at the nodes it touched and those after them.
@@ -134,7 +138,7 @@ class _Rewriter:
         return done is not None
 
     def _apply(self, pattern: Pattern, node: Node) -> bool:
-        if all(value.constant for value in node.outputs):
+        if all(value.constant for value in node.outputs) or (self._asked and not emits_newer(pattern.rule, node.opset)):
             return False
         found = self._matcher.match(pattern, node)
         if isinstance(found, Miss) and len(found.reasons) == 1:
@@ -142,11 +146,13 @@ class _Rewriter:
         return isinstance(found, Match) and self._replace(found)
 
     def _replace(self, match: Match) -> bool:
+        if self._asked and not self._claimed.isdisjoint(match.nodes):
+            return False
         try:
             replacement = self._planner.plan(match)
             needed = needed_opset(match.rule, [(line.domain, line.op) for line in replacement.lines], match.root.opset)
             if needed is None or needed > match.root.opset:
-                self._ask_for(needed, match.root)
+                self._ask_for(needed, match)
             readers = [u for v in match.bindings.values() if v is not None and not v.constant for u in v.outputs]
             fusion, nodes = self._splicer.splice(match, replacement)
         except Refused as refusal:
@@ -155,20 +161,33 @@ class _Rewriter:
         self._changed(fusion, [*nodes, *readers])
         return True
 
-    def _ask_for(self, opset: int | None, node: Node) -> NoReturn:
+    def _ask_for(self, opset: int | None, match: Match) -> NoReturn:
+        """Note that a match needs an opset if the model may be raised to that; it is not replaced now."""
         if opset is None:
-            raise Refused(f"no opset has what the rule needs from {node.opset} on")
-        if opset <= self._max_opset and not node.scope.is_function:
-            raise HigherOpset(opset)
-        raise Refused(f"needs opset {opset}, the model has {node.opset}")
+            raise Refused(f"the rule is not verified for what it needs at opset {match.root.opset}")
+        if opset <= self._max_opset and not match.root.scope.is_function:
+            self._asked.add(opset)
+            self._claimed.update(match.nodes)
+        raise Refused(f"needs opset {opset}, the model has {match.root.opset}")
 
     def _note_miss(self, rule: Rule, node: Node, reason: str) -> None:
         self._misses.setdefault((rule.name, node), reason)
 
 
+def emits_newer(rule: Rule, opset: int) -> bool:
+    """Tell whether a rule emits an operator that joined its domain after `opset`."""
+    return any(not schema.since(node.op, opset) for node in rule.rewrite.nodes if not node.domain)
+
+
 def needed_opset(rule: Rule, ops: Sequence[tuple[str, str]], opset: int) -> int | None:
-    """Return the lowest opset, `opset` or above, at which operators that a rule emits mean what it is verified for."""
+    """Return the lowest opset, `opset` or above, at which operators that a rule emits mean what it is verified for.
+
+    Only an operator that does not exist yet is worth a higher opset; None if one has a version that is not verified.
+    """
     standard = [op for domain, op in ops if not domain]
+    if all(schema.since(op, opset) for op in standard) and standard:
+        verified = all(schema.since(op, opset) in {schema.since(op, v) for v in rule.verified} for op in standard)
+        return opset if verified else None
     meanings: Mapping[str, set[int]] = {op: {schema.since(op, v) for v in rule.verified} - {0} for op in standard}
     for candidate in (opset, *(v for v in rule.verified if v > opset)):
         if all(schema.since(op, candidate) in meanings[op] for op in standard):
