@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-_CALL = re.compile(r"=\s*([A-Za-z_]\w*)\s*[<(]")
+_CALL = re.compile(r'=\s*"?([A-Za-z_]\w*)\s*[<(]')
 _SECTION = re.compile(
     r"^\[+(inputs|absent|attributes|constants|derive|draw|require|match|rewrite|sample|reject)\b.*$", re.MULTILINE
 )

@@ -14,6 +14,8 @@ from onnxfuse.rulebook.kinds import Record, Where
 from onnxfuse.rulebook.limits import MAX_FILE_BYTES, toml_excess, unprintable
 from onnxfuse.rulebook.text import TextError
 
+_TESTS = re.compile(r"^\[\[(sample|reject)\]\]", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -27,11 +29,13 @@ class Source:
     def read(cls, path: Path, checked: bool = False) -> Source:
         """Read a file; RuleError if it is no TOML, too large, too deep or holds control characters.
 
-        `checked`: it is known to be right.
+        `checked`: it is known to be right, and its tests (samples and rejects, which come last) are left out.
         """
         raw = cls(path, _decoded(path, _bytes(path)), {})
         if checked:
-            return cls(path, raw.text, _toml(raw))
+            tests = _TESTS.search(raw.text)
+            head = raw.text[: tests.start()] if tests else raw.text
+            return cls(path, raw.text, _toml(cls(path, head, {})))
         at = unprintable(raw.text)
         if at is not None:
             raise raw.error_at(

@@ -47,3 +47,12 @@ def test_rules_of_the_user_are_always_read(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     book = load_rulebook([tmp_path], present=set())
     assert [rule.name for rule in book.rules] == ["mine"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_samples_and_rejects_come_last(file: Path) -> None:
+    """What optimizes a model stops reading at the first of them."""
+    text = file.read_text(encoding="utf-8")
+    tail = text[text.index("[[sample]]") :]
+    heads = [line for line in tail.splitlines() if line.startswith("[")]
+    assert set(heads) <= {"[[sample]]", "[[reject]]"}
