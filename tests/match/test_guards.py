@@ -209,3 +209,32 @@ def test_optional_and_what_stands_for_it() -> None:
     required = inputs.replace("]?", "]").split("[absent]")[0]
     assert tried(model(text % "x, w, b"), match, required, rewrite=rewrite)[0] == 1
     assert tried(model(text % "x, w"), match, required, rewrite=rewrite)[0] == 0
+
+
+# Groups, and ones in their place
+
+ONES = "(w, c) => (y) { t = Abs (w)  y = Add (t, c) }"
+
+
+@pytest.mark.parametrize(
+    "c, expected", [("", 1), ("1", 1), ("2,1,1", 1), ("1,2,1,1", 1), ("2", 0), ("2,2", 0), ("5,1,1,1", 0)]
+)
+def test_ones_for_each_dim_of_a_group(c: str, expected: int) -> None:
+    shape = "5,2,2,2" if c == "5,1,1,1" else "1,2,2,2"
+    text = f"g (float[1,2,2,2] w, {spelled(c, 'c')}) => (float[{shape}] y) {{ t = Abs (w)  y = Add (t, c) }}"
+    count, reasons = tried(model(text), ONES, 'w = "T[_, M, S...]"\nc = "T -> [1, M, 1*S]"')
+    assert count == expected
+    assert bool(reasons) != bool(expected) and all("does not broadcast one way to [1, 2, 1, 1]" in r for r in reasons)
+
+
+def test_own() -> None:
+    text = "g (float[2] x) => (float[2] y%s) <float[2] c = {1, 2}> {{ t = Abs (x)  y = Add (t, c) %s }}".replace(
+        "{{", "{"
+    ).replace("}}", "}")
+    inputs = 'a = "T"\nb = "own const T"'
+    assert tried(model(text % ("", "")), ADD, inputs)[0] == 1
+    shared = model(text % (", float[2] z", "z = Mul (x, c)"))
+    assert tried(shared, ADD, inputs) == (0, ["b ('c') would be there twice, since 'c' is read elsewhere, too"])
+    made_of = model("""g (float[2] x) => (float[2] y, float[2] z) <float[2] w = {1, 2}> {
+        c = Neg (w)  t = Abs (x)  y = Add (t, c)  z = Mul (x, w) }""")
+    assert tried(made_of, ADD, inputs) == (0, ["b ('c') would be there twice, since 'w' is read elsewhere, too"])
