@@ -65,10 +65,13 @@ class _Rewriter:
         self._splicer = Splicer(model, self._constants)
         self._trace = Trace()
         self._misses: dict[tuple[str, Node], str] = {}
-        self._asked: set[int] = set()  # opsets that fusions need; from the first on, nothing else is looked for
-        self._claimed: set[Node] = set()  # the nodes of those fusions
+        self._asking = False  # whether only fusions that need a higher opset are looked for, and none is made
+        self._asked: set[int] = set()  # the opsets that they need
         self._depth = max((pattern.depth for pattern in patterns), default=1)
+        self._patterns = patterns
         self._worklist = Worklist[_Task](self._levels(patterns))
+        newer = [pattern for pattern in patterns if emits_newer(pattern.rule, model.opset)]
+        self._questions = Worklist[_Task](self._levels(newer)[1:])
 
     def _levels(self, patterns: Sequence[Pattern]) -> list[dict[tuple[str, str], list[_Task]]]:
         """Return the tasks by level and operator: passing-on nodes first, then the rules by their order."""
@@ -90,6 +93,7 @@ class _Rewriter:
         """
         nodes = [node for node in self._model.nodes if node.alive]
         limit = MAX_APPLICATIONS_PER_NODE * (len(nodes) + 50)
+        self._ask(nodes)
         self._worklist.add(nodes)
         self._drain(limit, len(nodes))
         if cleanup.COMMON_SUBEXPRESSION in self._steps:
@@ -107,6 +111,17 @@ class _Rewriter:
             NearMiss(rule, node.label(), reason) for (rule, node), reason in self._misses.items() if node.alive
         ]
         return self._trace
+
+    def _ask(self, nodes: Sequence[Node]) -> None:
+        """Find out first whether fusions need a higher opset: all that is done before is done again then."""
+        self._asking = self._max_opset > self._model.opset
+        if self._asking:
+            self._questions.add(nodes)
+            for node, tasks in self._questions:
+                any(task(node) for task in tasks)
+            if self._asked:
+                raise HigherOpset(max(self._asked))
+        self._asking = False
 
     def _drain(self, limit: int, total: int) -> None:
         for seen, (node, tasks) in enumerate(self._worklist):
@@ -138,7 +153,9 @@ class _Rewriter:
         return done is not None
 
     def _apply(self, pattern: Pattern, node: Node) -> bool:
-        if all(value.constant for value in node.outputs) or (self._asked and not emits_newer(pattern.rule, node.opset)):
+        if all(value.constant for value in node.outputs) or (
+            self._asking and not emits_newer(pattern.rule, node.opset)
+        ):
             return False
         found = self._matcher.match(pattern, node)
         if isinstance(found, Miss) and len(found.reasons) == 1:
@@ -146,8 +163,6 @@ class _Rewriter:
         return isinstance(found, Match) and self._replace(found)
 
     def _replace(self, match: Match) -> bool:
-        if self._asked and not self._claimed.isdisjoint(match.nodes):
-            return False
         try:
             replacement = self._planner.plan(match)
             needed = needed_opset(match.rule, [(line.domain, line.op) for line in replacement.lines], match.root.opset)
@@ -163,12 +178,23 @@ class _Rewriter:
 
     def _ask_for(self, opset: int | None, match: Match) -> NoReturn:
         """Note that a match needs an opset if the model may be raised to that; it is not replaced now."""
+        wanted = max(self._asked, default=match.root.opset)
         if opset is None:
             raise Refused(f"the rule is not verified for what it needs at opset {match.root.opset}")
-        if opset <= self._max_opset and not match.root.scope.is_function:
+        if wanted < opset <= self._max_opset and not match.root.scope.is_function and not self._is_part(match):
+            self._asking = True
             self._asked.add(opset)
-            self._claimed.update(match.nodes)
         raise Refused(f"needs opset {opset}, the model has {match.root.opset}")
+
+    def _is_part(self, match: Match) -> bool:
+        """Tell whether a rule that comes first matches with the same nodes, as LayerNormalization holds an RMSNormalization."""
+        before = [pattern for pattern in self._patterns if pattern.rule.order < match.rule.order]
+        for node in around([match.root], self._depth):
+            for pattern in (p for p in before if (node.domain, node.op) in p.roots):
+                found = self._matcher.match(pattern, node)
+                if isinstance(found, Match) and not set(found.nodes).isdisjoint(match.nodes):
+                    return True
+        return False
 
     def _note_miss(self, rule: Rule, node: Node, reason: str) -> None:
         self._misses.setdefault((rule.name, node), reason)
