@@ -160,6 +160,10 @@ def _rename(graph: GraphProto, number: int, operator: str) -> None:
     graph.node[number].op_type = operator
 
 
+# How many other values of the same type are tried in the place of one.
+_OTHERS = 2
+
+
 def _other_values(base: Base) -> Iterator[Breakage]:
     """Let one use of a value read another one: a new input, or a value of the same type that is there already."""
     uses = list(base.uses())
@@ -172,10 +176,10 @@ def _other_values(base: Base) -> Iterator[Breakage]:
         if names.count(name) > 1:
             what = f"{where} is another value than '{name}'"
             yield Breakage(what, base.changed(_redirect, number, index, "other", _like(info, "other")))
-        for other in dict.fromkeys(names):
-            if other != name and other in base.types and base.types[other].type == info.type:
-                what = f"{where} is '{other}' instead of '{name}'"
-                yield Breakage(what, base.changed(_redirect, number, index, other))
+        alike = [n for n in dict.fromkeys(names) if n != name and n in base.types and base.types[n].type == info.type]
+        for other in (*alike[:_OTHERS], *alike[-1:][: len(alike) > _OTHERS]):
+            what = f"{where} is '{other}' instead of '{name}'"
+            yield Breakage(what, base.changed(_redirect, number, index, other))
 
 
 def _redirect(graph: GraphProto, number: int, index: int, name: str, new: ValueInfoProto | None = None) -> None:

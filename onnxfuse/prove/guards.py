@@ -2,52 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from onnxfuse.errors import OnnxfuseError
+from onnxfuse.errors import InternalError, OnnxfuseError
 from onnxfuse.match.pattern import Pattern, compile_patterns
 from onnxfuse.prove.breakage import Breakage
 from onnxfuse.prove.engine import apply
 from onnxfuse.prove.instances import one_rule
-from onnxfuse.prove.near_misses import data_misses, judge
 from onnxfuse.prove.rejects import reject_model
 from onnxfuse.prove.tally import Tally
 from onnxfuse.prove.valid import Invalid
 from onnxfuse.rulebook.rule import Rule, Rulebook
 
 
-def prove_guards(book: Rulebook, rule: Rule, seed: int) -> Tally:
+@dataclass(frozen=True)
+class Refusal:
+    """A near miss that a rule refuses, the case it comes from, and the one reason that the rule can tell."""
+
+    case: str
+    breakage: Breakage
+    reason: str
+
+
+# Tells what goes wrong when patterns are applied to a near miss, "" if nothing does.
+Judgement: TypeAlias = Callable[[tuple[Pattern, ...], Breakage], str]
+
+
+def prove_guards(book: Rulebook, rule: Rule, refused: Sequence[Refusal], judge: Judgement, tally: Tally) -> None:
     """Require a reject for every guard without which a near miss would be rewritten into something else."""
-    tally = Tally()
-    refused: list[tuple[str, Breakage]] | None = None
     for what, relaxed in relaxations(rule):
         patterns = compile_patterns(one_rule(book, relaxed))
         if _covered(rule, patterns):
             continue
-        refused = list(_refused(book, rule, seed)) if refused is None else refused
-        if broken := _needed_for(rule, refused, patterns, seed):
-            message = f"without it a near miss goes wrong ({broken}), and no [[reject]] breaks only this guard; add one"
-            tally.problem("guard", what, message)
-    return tally
+        # A reason about a dim may name another value than the one whose dims are asked for.
+        near = [refusal for refusal in refused if what.subject in refusal.reason or what.part == "dims"]
+        if broken := next((refusal for refusal in near if judge(patterns, refusal.breakage)), None):
+            where = f"{broken.case}, {broken.breakage.what}"
+            message = f"without it a near miss goes wrong ({where}), and no [[reject]] breaks only this guard; add one"
+            tally.problem("guard", str(what), message)
 
 
-def relaxations(rule: Rule) -> Iterator[tuple[str, Rule]]:
+@dataclass(frozen=True)
+class Demand:
+    """One thing that a rule asks for: a part of the guard of an input, something of an attribute, a requirement."""
+
+    part: str
+    subject: str
+
+    def __str__(self) -> str:
+        return f"{_PARTS.get(self.part, self.part)} of '{self.subject}'" if self.subject else self.part
+
+
+def relaxations(rule: Rule) -> Iterator[tuple[Demand, Rule]]:
     """Yield the rule without one of the things it asks for, after what that is."""
     for name, guard in rule.inputs.items():
         parts = {"const": False, "dims": None, "onto": None, "type_name": "any"}
         for part, free in parts.items():
             if getattr(guard, part) != free:
                 inputs = {**rule.inputs, name: replace(guard, **{part: free})}  # type: ignore[arg-type]
-                yield f"{_PARTS[part]} of '{name}'", replace(rule, inputs=inputs)
+                yield Demand(part, name), replace(rule, inputs=inputs)
     for name, spec in rule.attributes.items():
         for key in ("among", "covers"):
             if key in spec:
                 freer = {k: v for k, v in spec.items() if k != key}
-                yield f"'{key}' of '@{name}'", replace(rule, attributes={**rule.attributes, name: freer})
+                yield (
+                    Demand(key, name if key == "among" else ""),
+                    replace(rule, attributes={**rule.attributes, name: freer}),
+                )
     for number, requirement in enumerate(rule.require):
         others = (*rule.require[:number], *rule.require[number + 1 :])
-        yield f"the requirement that {requirement.why}", replace(rule, require=others)
+        yield Demand(f"the requirement that {requirement.why}", ""), replace(rule, require=others)
 
 
 _PARTS = {
@@ -64,26 +90,8 @@ def _covered(rule: Rule, patterns: tuple[Pattern, ...]) -> bool:
         try:
             if apply(reject_model(rule, reject), patterns).result is not None:
                 return True
+        except InternalError:  # it matches without end
+            return True
         except (Invalid, OnnxfuseError):
             continue
     return False
-
-
-def _refused(book: Rulebook, rule: Rule, seed: int) -> Iterator[tuple[str, Breakage]]:
-    """Yield the near misses of the first sample that the rule refuses for one reason that it can tell."""
-    patterns = compile_patterns(one_rule(book, rule))
-    for case, breakage in data_misses(book, rule, 0, seed):
-        try:
-            outcome = apply(breakage.model, patterns)
-        except Exception:  # no valid model, or a bug that proving the near misses tells
-            continue
-        if outcome.result is None and outcome.reasons:
-            yield case, breakage
-
-
-def _needed_for(rule: Rule, refused: Iterable[tuple[str, Breakage]], patterns: tuple[Pattern, ...], seed: int) -> str:
-    """Return a near miss that goes wrong without the guard, "" if none does."""
-    for case, breakage in refused:
-        if judge(rule, patterns, breakage, seed):
-            return f"{case}, {breakage.what}"
-    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from onnx import ModelProto, TensorProto, ValueInfoProto
@@ -59,19 +59,28 @@ def one_rule(book: Rulebook, rule: Rule) -> Rulebook:
     return Rulebook((rule,), book.forms)
 
 
-def cases(scene: Scene, book: Rulebook, sample: int) -> Iterator[Case]:
+def cases(scene: Scene, book: Rulebook, sample: int, exhaustive: bool = False) -> Iterator[Case]:
     """Yield the cases of a scene for which a model can be made.
 
-    The first spelling of a text comes at every verified opset, the others where an operator changed.
+    The first spelling of a text comes at every verified opset in the first sample, and at all versions of its operators
+    in the others.  The other spellings come at the newest versions in every sample, and at each older one in one.
+    `exhaustive`: everything comes everywhere.
     """
     for text in scene.rule.matches:
         for number, spelling in enumerate(spellings(text, book)):
-            seen: set[tuple[int, ...]] = set()
-            for opset in scene.rule.verified:
+            seen: list[tuple[int, ...]] = []
+            for opset in reversed(scene.rule.verified):
                 case = Case(scene, text, spelling, opset, sample)
-                if number and case.versions in seen:
+                if (number or sample) and not exhaustive and case.versions in seen:
                     continue
-                seen.add(case.versions)
+                seen.append(case.versions)
+                if (
+                    number
+                    and len(seen) > 1
+                    and not exhaustive
+                    and not _is_dealt(scene.rule, sample, number + len(seen))
+                ):
+                    continue
                 try:
                     _ = case.model
                 except (Inapplicable, NotAllowed):
@@ -81,8 +90,14 @@ def cases(scene: Scene, book: Rulebook, sample: int) -> Iterator[Case]:
                 yield case
 
 
+def _is_dealt(rule: Rule, sample: int, number: int) -> bool:
+    """Tell whether a sample is the one that takes the case of this number."""
+    return number % len(rule.samples) == sample
+
+
 class _Prover:
-    def __init__(self, book: Rulebook, scene: Scene, seed: int) -> None:
+    def __init__(self, book: Rulebook, scene: Scene, types: Mapping[str, int], seed: int) -> None:
+        self._types = types
         self._scene = scene
         self._rule = scene.rule
         self._patterns: tuple[Pattern, ...] = compile_patterns(one_rule(book, scene.rule))
@@ -90,7 +105,6 @@ class _Prover:
         self._judge = Judge(fed, scene.types, list(scene.rule.draw), seed)
         self._rewrites: dict[int, tuple[int, ModelProto]] = {}
         self._tried: set[tuple[object, ...]] = set()
-        self._spellings: dict[tuple[str, str], int] = {}
         self.tally = Tally()
 
     def prove(self, case: Case) -> None:
@@ -108,22 +122,11 @@ class _Prover:
             self._try_engine(case, reference)
 
     def _is_new(self, case: Case) -> bool:
-        """Tell whether the engine is to be tried on a case: nothing of what it looks at was the same before.
-
-        All samples take the first spelling at all versions of the operators, and all spellings at the newest ones; the
-        other spellings at other versions are dealt out among the samples.
-        """
+        """Tell whether the engine is to be tried on a case: what it looks at was not the same before."""
         key = (case.text.name, case.spelling.name, case.versions)
-        if key in self._tried:
-            return False
+        new = key not in self._tried
         self._tried.add(key)
-        name = (case.text.name, case.spelling.name)
-        number = self._spellings.setdefault(name, len(self._spellings))
-        samples = len(self._rule.samples)
-        return number == 0 or case.versions == self._newest(case) or (len(self._tried) + case.sample) % samples == 0
-
-    def _newest(self, case: Case) -> tuple[int, ...]:
-        return replace(case, opset=self._rule.verified[-1]).versions
+        return new
 
     def _no_reference(self, case: Case, error: CannotRun) -> None:
         if error.no_kernel:
@@ -142,7 +145,7 @@ class _Prover:
             self.tally.problem("result", str(case), f"the rewrite is not valid: {error}")
             return
         self.tally.run += 1
-        self.tally.types.add((next(iter(self._rule.types)), self._scene.main))
+        self.tally.types.update(self._types.items())
         self.tally.measure(type_name(self._scene.main), worst)
         if message:
             self.tally.problem("result", str(case), f"the rewrite (opset {opset}) differs: {message}")
@@ -197,7 +200,9 @@ def _first_writable(scene: Scene, opset: int, like: Mapping[str, ValueInfoProto]
     raise problem
 
 
-def prove_instances(book: Rulebook, rule: Rule, types: Mapping[str, int], sample: int, seed: int) -> Tally:
+def prove_instances(
+    book: Rulebook, rule: Rule, types: Mapping[str, int], sample: int, seed: int, exhaustive: bool = False
+) -> Tally:
     """Prove one rule on one sample with one choice of element types.
 
     With odd samples all inputs but the first are weights, so that what the engine does with constants is tried too.
@@ -208,9 +213,9 @@ def prove_instances(book: Rulebook, rule: Rule, types: Mapping[str, int], sample
         tally = Tally()
         tally.problem("instance", f"sample {sample + 1}", str(error))
         return tally
-    prover = _Prover(book, scene, seed)
+    prover = _Prover(book, scene, types, seed)
     found = 0
-    for case in cases(scene, book, sample):
+    for case in cases(scene, book, sample, exhaustive):
         found += 1
         prover.prove(case)
     if not found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from onnxfuse.prove.build import Inapplicable, match_model
 from onnxfuse.prove.draw import RANDOM, draw
 from onnxfuse.prove.element_types import NotAllowed
 from onnxfuse.prove.engine import Outcome, apply
+from onnxfuse.prove.guards import Refusal, prove_guards
 from onnxfuse.prove.instances import one_rule, result_problem, type_name
 from onnxfuse.prove.judge import Judge
 from onnxfuse.prove.runtime import CannotRun
@@ -31,44 +32,51 @@ from onnxfuse.rulebook.rule import Rule, Rulebook, Sample, Text
 # Types to try on a rule that does not name them.
 _OTHER_TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.INT32)
 
-# How many of the first models are broken in every way, and into how many shares the ways are cut for the others.
-_WHOLE, _SHARES = 2, 4
+# One in how many ways is taken to break the first models, the second of which is square, and the others.
+_SHARES = (1, 2)
+_OTHER_SHARES = 8
 
 # The length that all dims of a square sample have, so that a wrong axis does not show in the shapes.
 _SQUARE = 4
 
 
-def prove_near_misses(book: Rulebook, rule: Rule, sample: int, seed: int) -> Tally:
-    """Break the match sides of a sample, and require that nothing matches or that the result is the same."""
+def prove_near_misses(book: Rulebook, rule: Rule, sample: int, seed: int, exhaustive: bool = False) -> Tally:
+    """Break the match sides of a sample, and require that nothing matches or that the result is the same.
+
+    With the first sample it is also found out whether the rejects cover all guards that matter.
+    """
     tally = Tally()
     patterns = compile_patterns(one_rule(book, rule))
-    for case, breakage in near_misses(book, rule, sample, seed):
-        verdict = judge(rule, patterns, breakage, seed)
+    refused: list[Refusal] = []
+    for case, breakage in near_misses(book, rule, sample, seed, exhaustive):
+        verdict, reasons = judge(rule, patterns, breakage, seed)
         if verdict is None:
             continue
         tally.refused += 1
         if verdict:
             tally.problem("near-miss", f"{case}, {breakage.what}", verdict)
+        if reasons:
+            refused.append(Refusal(case, breakage, reasons[0]))
+    if sample == 0:
+        prove_guards(book, rule, refused, lambda p, breakage: judge(rule, p, breakage, seed)[0] or "", tally)
     return tally
 
 
-def near_misses(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterator[tuple[str, Breakage]]:
-    """Yield broken match sides with the cases they come from."""
+def near_misses(
+    book: Rulebook, rule: Rule, sample: int, seed: int, exhaustive: bool = False
+) -> Iterator[tuple[str, Breakage]]:
+    """Yield broken match sides with the cases they come from.
+
+    The first spelling is broken in every way; most of them are the same in all spellings, samples and opsets, so those
+    share them out, if not `exhaustive`.
+    """
     for number, (case, scene, model) in enumerate(_bases(book, rule, sample, seed)):
         base = Base.of(model, scene.weights)
+        first = sample == 0 and number < len(_SHARES)
+        share = 1 if exhaustive else _SHARES[number] if first else _OTHER_SHARES
         for index, breakage in enumerate(chain(structural(base), of_data(base))):
-            # Most of it is the same in all spellings: those after the first share it out.
-            if number < _WHOLE or index % _SHARES == number % _SHARES:
+            if (index + number + sample) % share == 0:
                 yield case, breakage
-    for case, model in _other_models(book, rule, sample, seed):
-        yield case, Breakage("as it stands", model)
-
-
-def data_misses(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterator[tuple[str, Breakage]]:
-    """Yield the near misses of the first spellings that differ in what is fed or constant: what guards look at."""
-    for case, scene, model in islice(_bases(book, rule, sample, seed), _WHOLE + 1):
-        for breakage in of_data(Base.of(model, scene.weights)):
-            yield case, breakage
     for case, model in _other_models(book, rule, sample, seed):
         yield case, Breakage("as it stands", model)
 
@@ -81,8 +89,8 @@ def _bases(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterator[tuple
         for number, spelling in enumerate(spellings(text, book)):
             if number and number % len(rule.samples) != sample:
                 continue
-            for chosen in samples[: 2 if number == 0 else 1]:
-                for opsets in (rule.verified[::-1], rule.verified)[: 2 if number == 0 else 1]:
+            for opsets in (rule.verified[::-1], rule.verified)[: 2 if number == 0 else 1]:
+                for chosen in samples[: 2 if number == 0 else 1]:
                     yield from _first(rule, text, spelling, chosen, first_types, opsets, f"sample {sample + 1}", seed)
 
 
@@ -148,15 +156,18 @@ def _other_models(book: Rulebook, rule: Rule, sample: int, seed: int) -> Iterato
                     yield case, model
 
 
-def judge(rule: Rule, patterns: Sequence[Pattern], breakage: Breakage, seed: int) -> str | None:
-    """Return what is wrong with how the engine treats a broken model, "" if nothing is, None if it is no model."""
+def judge(rule: Rule, patterns: Sequence[Pattern], breakage: Breakage, seed: int) -> tuple[str | None, tuple[str, ...]]:
+    """Return what is wrong with how the engine treats a broken model, and why it refuses it.
+
+    The first is "" if nothing is wrong, None if the model is not valid.
+    """
     try:
         outcome = apply(breakage.model, patterns)
     except OnnxfuseError as error:
-        return f"the engine fails: {error}" if _is_valid(breakage) else None
+        return (f"the engine fails: {error}" if _is_valid(breakage) else None), ()
     except Exception as error:  # a bug of the engine, if the model is valid
-        return f"the engine breaks down: {type(error).__name__}: {error}" if _is_valid(breakage) else None
-    return "" if outcome.result is None else _judge_result(rule, breakage, outcome, seed)
+        return (f"the engine breaks down: {type(error).__name__}: {error}" if _is_valid(breakage) else None), ()
+    return ("", outcome.reasons) if outcome.result is None else (_judge_result(rule, breakage, outcome, seed), ())
 
 
 def _is_valid(breakage: Breakage) -> bool:

@@ -40,7 +40,7 @@ class RuleProof:
 
     `run`: cases whose two sides ran and agreed.  `not_run`: reasons, each with the number of cases without a kernel.
     `fired`: how often the engine was run on a match side.  `refused`: rejects and near misses that were refused.
-    `worst`: for each element type the largest difference, as a fraction of what is allowed.
+    `worst`: for each element type the largest difference, as a fraction of what is allowed.  `seconds`: processor time.
     """
 
     rule: str
