@@ -8,16 +8,16 @@ from pathlib import Path
 from onnx import ModelProto, TensorProto
 
 from onnxfuse.model import schema
-from onnxfuse.prove.build import Inapplicable, match_model
-from onnxfuse.prove.element_types import NotAllowed
 from onnxfuse.prove.instances import type_name
-from onnxfuse.prove.judge import Judge
 from onnxfuse.prove.result import FormProof
-from onnxfuse.prove.runtime import CannotRun
-from onnxfuse.prove.scene import make_scene
-from onnxfuse.prove.spelling import Spelling, spellings
+from onnxfuse.prove.running.judge import Judge
+from onnxfuse.prove.running.runtime import CannotRun
+from onnxfuse.prove.sides.build import Inapplicable, match_model
+from onnxfuse.prove.sides.element_types import NotAllowed
+from onnxfuse.prove.sides.scene import make_scene
+from onnxfuse.prove.sides.spelling import Spelling, spellings
+from onnxfuse.prove.sides.valid import Invalid
 from onnxfuse.prove.tally import Tally
-from onnxfuse.prove.valid import Invalid
 from onnxfuse.rulebook.rule import Guard, Rule, Rulebook, Sample, Text
 
 TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)

@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from onnxfuse.errors import InternalError, OnnxfuseError
 from onnxfuse.match.pattern import Pattern, compile_patterns
-from onnxfuse.prove.breakage import Breakage
-from onnxfuse.prove.engine import apply
+from onnxfuse.prove.breaking.structure import Breakage
 from onnxfuse.prove.instances import one_rule
 from onnxfuse.prove.rejects import reject_model
+from onnxfuse.prove.running.engine import apply
+from onnxfuse.prove.sides.valid import Invalid
 from onnxfuse.prove.tally import Tally
-from onnxfuse.prove.valid import Invalid
 from onnxfuse.rulebook.rule import Rule, Rulebook
 
 

@@ -11,15 +11,15 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from onnxfuse.errors import OnnxfuseError
 from onnxfuse.match.pattern import Pattern, compile_patterns
 from onnxfuse.model import schema
-from onnxfuse.prove.build import Inapplicable, match_model, rewrite_model
-from onnxfuse.prove.element_types import NotAllowed
-from onnxfuse.prove.engine import apply
-from onnxfuse.prove.judge import Judge, Reference
-from onnxfuse.prove.runtime import CannotRun
-from onnxfuse.prove.scene import Scene, Unusable, make_scene
-from onnxfuse.prove.spelling import Spelling, spellings
+from onnxfuse.prove.running.engine import apply
+from onnxfuse.prove.running.judge import Judge, Reference
+from onnxfuse.prove.running.runtime import CannotRun
+from onnxfuse.prove.sides.build import Inapplicable, match_model, rewrite_model
+from onnxfuse.prove.sides.element_types import NotAllowed
+from onnxfuse.prove.sides.scene import Scene, Unusable, make_scene
+from onnxfuse.prove.sides.spelling import Spelling, spellings
+from onnxfuse.prove.sides.valid import Invalid, checked
 from onnxfuse.prove.tally import Tally
-from onnxfuse.prove.valid import Invalid, checked
 from onnxfuse.rulebook.rule import Rule, Rulebook, Text
 
 

@@ -13,20 +13,20 @@ from onnx import ModelProto, TensorProto
 
 from onnxfuse.errors import OnnxfuseError
 from onnxfuse.match.pattern import Pattern, compile_patterns
-from onnxfuse.prove.breakage import Base, Breakage, structural
-from onnxfuse.prove.build import Inapplicable, match_model
-from onnxfuse.prove.draw import RANDOM, draw
-from onnxfuse.prove.element_types import NotAllowed
-from onnxfuse.prove.engine import Outcome, apply
+from onnxfuse.prove.breaking.data import of_data
+from onnxfuse.prove.breaking.structure import Base, Breakage, structural
 from onnxfuse.prove.guards import Refusal, prove_guards
 from onnxfuse.prove.instances import one_rule, result_problem, type_name
-from onnxfuse.prove.judge import Judge
-from onnxfuse.prove.runtime import CannotRun
-from onnxfuse.prove.scene import Scene, Unusable, make_scene
-from onnxfuse.prove.shapes_breakage import of_data
-from onnxfuse.prove.spelling import Spelling, spellings
+from onnxfuse.prove.running.engine import Outcome, apply
+from onnxfuse.prove.running.judge import Judge
+from onnxfuse.prove.running.runtime import CannotRun
+from onnxfuse.prove.sides.build import Inapplicable, match_model
+from onnxfuse.prove.sides.draw import RANDOM, draw
+from onnxfuse.prove.sides.element_types import NotAllowed
+from onnxfuse.prove.sides.scene import Scene, Unusable, make_scene
+from onnxfuse.prove.sides.spelling import Spelling, spellings
+from onnxfuse.prove.sides.valid import Invalid, checked
 from onnxfuse.prove.tally import Tally
-from onnxfuse.prove.valid import Invalid, checked
 from onnxfuse.rulebook.rule import Rule, Rulebook, Sample, Text
 
 # Types to try on a rule that does not name them.

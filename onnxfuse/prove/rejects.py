@@ -8,11 +8,11 @@ from onnx import ModelProto, OperatorSetIdProto
 
 from onnxfuse.errors import OnnxfuseError
 from onnxfuse.match.pattern import Pattern, compile_patterns
-from onnxfuse.prove.build import IR_VERSION
-from onnxfuse.prove.engine import apply
 from onnxfuse.prove.instances import one_rule
+from onnxfuse.prove.running.engine import apply
+from onnxfuse.prove.sides.build import IR_VERSION
+from onnxfuse.prove.sides.valid import Invalid, checked, parse_graph
 from onnxfuse.prove.tally import Tally
-from onnxfuse.prove.valid import Invalid, checked, parse_graph
 from onnxfuse.rulebook.rule import Reject, Rule, Rulebook
 
 

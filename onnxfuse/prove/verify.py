@@ -16,7 +16,7 @@ from onnxfuse.prove.instances import prove_instances, type_name
 from onnxfuse.prove.near_misses import prove_near_misses
 from onnxfuse.prove.rejects import prove_rejects
 from onnxfuse.prove.result import FormProof, RuleProof, Verification
-from onnxfuse.prove.scene import type_choices
+from onnxfuse.prove.sides.scene import type_choices
 from onnxfuse.prove.tally import Tally
 from onnxfuse.rulebook.rule import Rule, Rulebook
 from onnxfuse.rulebook.select import selected

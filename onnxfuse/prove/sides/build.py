@@ -12,10 +12,10 @@ from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TypeProt
 
 from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
-from onnxfuse.prove.element_types import element_types
-from onnxfuse.prove.scene import Scene, rewrite_lines
-from onnxfuse.prove.spelling import Line, Spelling, modernised
-from onnxfuse.prove.valid import checked
+from onnxfuse.prove.sides.element_types import element_types
+from onnxfuse.prove.sides.scene import Scene, rewrite_lines
+from onnxfuse.prove.sides.spelling import Line, Spelling, modernised
+from onnxfuse.prove.sides.valid import checked
 from onnxfuse.rulebook.instantiate import instantiate, resolve
 from onnxfuse.rulebook.rule import Text, TextNode
 

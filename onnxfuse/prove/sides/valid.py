@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, ValueInfoProto, numpy_helper, shape_inference
 
-from onnxfuse.prove.draw import draw
+from onnxfuse.prove.sides.draw import draw
 
 
 class Invalid(Exception):

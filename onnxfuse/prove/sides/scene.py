@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import run_nodes
-from onnxfuse.prove.draw import draw
+from onnxfuse.prove.sides.draw import draw
 from onnxfuse.rulebook.absence import present_lines
 from onnxfuse.rulebook.fold import computed_from
 from onnxfuse.rulebook.instantiate import instantiate

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper
 
-from onnxfuse.prove.draw import KINDS, is_float, nudged, special
-from onnxfuse.prove.runtime import Runtime, serialized
+from onnxfuse.prove.running.runtime import Runtime, serialized
+from onnxfuse.prove.sides.draw import KINDS, is_float, nudged, special
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]

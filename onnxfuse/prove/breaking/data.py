@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, TensorProto, TensorShapeProto, ValueInfoProto, helper, numpy_helper
 
-from onnxfuse.prove.breakage import Base, Breakage
-from onnxfuse.prove.draw import draw, is_float
+from onnxfuse.prove.breaking.structure import Base, Breakage
+from onnxfuse.prove.sides.draw import draw, is_float
 
 
 def of_data(base: Base) -> Iterator[Breakage]:

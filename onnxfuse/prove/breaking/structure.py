@@ -21,7 +21,7 @@ from onnx import (
 
 from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
-from onnxfuse.prove.element_types import concrete
+from onnxfuse.prove.sides.element_types import concrete
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Models in which one thing is not as a match text says."""
