@@ -25,18 +25,34 @@ def fold_constants(model: EditableModel, constants: Constants) -> Iterator[tuple
     Generators of large tensors stay as they are, and so does whatever is larger than the weights that it replaces.
     Yields for each value the record and the nodes that read it.
     """
+    chosen = _chosen(model)
     for scope in model.scopes:
         for node in list(scope.in_order()):
-            if node.alive and _worth_folding(node):
+            if node.alive and node in chosen:
                 yield _fold(model, node, constants)
 
 
-def _worth_folding(node: Node) -> bool:
+def _chosen(model: EditableModel) -> set[Node]:
+    """Return the nodes to fold: the last ones that may be, before whatever stays.
+
+    Computed constants that are too large to be folded stay, and then what they read is folded.
+    """
+    staying: set[Node] = set()
+    chosen: set[Node] = set()
+    for scope in reversed(model.scopes):
+        for node in reversed(list(scope.in_order())):
+            if not all(value.constant for value in node.outputs):
+                staying.add(node)
+            elif any(value.pinned or not staying.isdisjoint(value.outputs) for value in node.outputs):
+                (chosen if _may_be_folded(node) else staying).add(node)
+    return chosen
+
+
+def _may_be_folded(node: Node) -> bool:
     if node.op == "Constant" or len(node.outputs) != 1:
         return False
     value = node.outputs[0]
-    wanted = any(not output.constant for user in value.outputs for output in user.outputs)
-    return value.constant and wanted and not value.pinned and _size(value) <= max(SMALL_BYTES, _replaced_bytes(value))
+    return not value.pinned and _size(value) <= max(SMALL_BYTES, _replaced_bytes(value))
 
 
 def _size(value: Value) -> float:

@@ -76,3 +76,11 @@ def test_a_folded_scalar_stays_a_scalar() -> None:
         v = Mul (z, m)  k = Identity (v)  y = Neg (x) }"""
     result = fused(model(text)).model
     assert [list(t.dims) for t in result.graph.initializer if t.name in ("n", "m")] == [[]]
+
+
+def test_what_a_constant_too_large_to_fold_reads_is_folded() -> None:
+    text = """g (float[40,40] x) => (float[40,40] y) <int64 zero = {0}, int64 one = {1}, int64 limit = {40}, int64[1] front = {0},
+        int64[1] back = {1}> {
+        r = Range (zero, limit, one)  row = Unsqueeze (r, front)  column = Unsqueeze (r, back)
+        d = Sub (row, column)  f = Cast <to = 1> (d)  y = Add (x, f) }"""
+    assert ops(fused(model(text)).model) == {"Sub": 1, "Cast": 1, "Add": 1}
