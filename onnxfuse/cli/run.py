@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ def _optimize_all(jobs: tuple[Job, ...], session: Session) -> list[Outcome]:
     for job in jobs:
         outcome, hopeless = _optimize(job, session)
         outcomes.append(outcome)
+        if len(jobs) > 1:
+            gc.collect()  # a model's graph is full of cycles
         if live:
             _show(outcome, len(outcomes) == 1, session.console)
         if hopeless:

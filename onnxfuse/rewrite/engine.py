@@ -187,7 +187,7 @@ class _Rewriter:
         raise Refused(f"needs opset {opset}, the model has {match.root.opset}")
 
     def _is_part(self, match: Match) -> bool:
-        """Tell whether a rule that comes first matches with the same nodes, as LayerNormalization holds an RMSNormalization."""
+        """Tell whether a rule that comes first takes nodes of a match, as a LayerNormalization holds an RMS norm."""
         before = [pattern for pattern in self._patterns if pattern.rule.order < match.rule.order]
         for node in around([match.root], self._depth):
             for pattern in (p for p in before if (node.domain, node.op) in p.roots):
