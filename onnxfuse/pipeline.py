@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onnx import ModelProto
 
 from onnxfuse.errors import OpsetError, OutputError, UsageError, ValidationError
+from onnxfuse.match.builtin import builtin_library
 from onnxfuse.match.pattern import Pattern, compile_patterns
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.file import ModelFile, from_proto, load
@@ -25,8 +26,6 @@ from onnxfuse.report.survey import default_opset, survey_ops
 from onnxfuse.rewrite import cleanup
 from onnxfuse.rewrite.engine import HigherOpset, rewrite
 from onnxfuse.rewrite.trace import Fusion, Trace
-from onnxfuse.rulebook.load import load_rulebook
-from onnxfuse.rulebook.rule import Rulebook
 from onnxfuse.rulebook.select import selected
 from onnxfuse.targets import PORTABLE
 
@@ -98,8 +97,7 @@ def optimize(
     """
     progress("loading", 0, 0)
     original = from_proto(model) if isinstance(model, ModelProto) else load(Path(model))
-    book = load_rulebook([Path(path) for path in rules], present=survey_ops(original.proto))
-    steps, patterns = _choose(book, select, ignore)
+    steps, patterns = _choose(original.proto, rules, select, ignore)
     target = None if output is None else _check_target(original, Path(output), in_place)
 
     def judge(result: ModelFile) -> Validation | None:
@@ -230,11 +228,22 @@ def _raised(original: ModelFile, opset: int) -> ModelFile:
     return raise_opset(with_weights_apart(original), opset)
 
 
-def _choose(book: Rulebook, select: Sequence[str], ignore: Sequence[str]) -> tuple[frozenset[str], tuple[Pattern, ...]]:
-    """Return the clean-up steps and the patterns that are to be used."""
-    names = selected([*cleanup.STEPS, *(rule.name for rule in book.rules), *book.unread], select, ignore)
-    chosen = Rulebook(tuple(rule for rule in book.rules if rule.name in names), book.forms)
-    return names & frozenset(cleanup.STEPS), compile_patterns(chosen)
+def _choose(
+    model: ModelProto, rules: Sequence[PathLike], select: Sequence[str], ignore: Sequence[str]
+) -> tuple[frozenset[str], tuple[Pattern, ...]]:
+    """Return the clean-up steps and the patterns that are to be used on a model."""
+    present = survey_ops(model)
+    if rules:
+        from onnxfuse.rulebook.load import load_rulebook
+
+        book = load_rulebook([Path(path) for path in rules], present=present)
+        patterns, known = compile_patterns(book), {*book.unread, *(rule.name for rule in book.rules)}
+    else:
+        library = builtin_library()
+        patterns, known = library.for_model(present), set(library.operators)
+    names = selected([*cleanup.STEPS, *sorted(known)], select, ignore)
+    chosen = tuple(pattern for pattern in patterns if pattern.rule.name in names)
+    return names & frozenset(cleanup.STEPS), chosen
 
 
 def _check_target(original: ModelFile, output: Path, in_place: bool) -> Path:

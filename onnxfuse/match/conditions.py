@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import above
 from onnxfuse.model.graph import Dims, Tensor, Value
-from onnxfuse.rulebook.load import ELEMENT_TYPES
+from onnxfuse.rulebook.element_types import ELEMENT_TYPES
 from onnxfuse.rulebook.rule import ANY, ONES, REST, DimGuard, Guard, Rule, is_group
 
 # A dim as far as it is known: a number, a symbol, or (value, axis) for one that is equal to itself only.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -76,10 +77,11 @@ class Pattern:
     constants: Mapping[str, ConstantPattern]
     depth: int
 
-    @property
-    def roots(self) -> frozenset[Op]:
-        """The operators that can give the first output."""
-        return frozenset(line.op for line in self.producers[self.outputs[0]])
+    @cached_property
+    def roots(self) -> Mapping[Op, tuple[Line, ...]]:
+        """The operators that can give the first output, with the lines that do."""
+        lines = self.producers[self.outputs[0]]
+        return {op: tuple(line for line in lines if line.op == op) for op in {line.op for line in lines}}
 
 
 def compile_patterns(book: Rulebook) -> tuple[Pattern, ...]:

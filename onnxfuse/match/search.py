@@ -93,11 +93,11 @@ class Matcher:
 
     def match(self, pattern: Pattern, root: Node) -> Match | Miss | None:
         """Return the match of a pattern whose first output `root` gives; a near miss; or None."""
-        arguments, op = self.view(root).arguments, (root.domain, root.op)
-        lines = [line for line in pattern.producers[pattern.outputs[0]] if line.op == op]
-        if not any(_plausible(line, order) for line in lines for order in _orders(line, arguments)):
-            return None
-        return _Search(pattern, root, self).run()
+        arguments = self.view(root).arguments
+        for line in pattern.roots[root.domain, root.op]:
+            if _plausible(line, arguments) or (line.commutes and _plausible(line, arguments[::-1])):
+                return _Search(pattern, root, self).run()
+        return None
 
     def view(self, node: Node) -> View:
         """Return the opset-independent view of a node."""

@@ -5,11 +5,9 @@ The loader checks files by these tables, `onnxfuse rules schema` prints them for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from onnx import TensorProto
-
+from onnxfuse.rulebook.element_types import ELEMENT_TYPES
 from onnxfuse.rulebook.kinds import Flag, Key, ListOf, MapOf, Number, OneOf, Record, Str, Whole
 from onnxfuse.rulebook.limits import MAX_NAME, MAX_SENTENCE
 
@@ -19,11 +17,6 @@ FORMAT: Final = 1
 SAFETY: Final = ("exact", "rounding", "unsafe")
 STATUS: Final = ("preview", "stable", "deprecated")
 ATTRIBUTE_TYPES: Final = ("float", "int", "string", "floats", "ints", "strings", "type")
-
-# The element types by the names that ONNX text uses: "float", "float16", "int64" ...
-ELEMENT_TYPES: Final[Mapping[str, int]] = {
-    name.lower(): int(number) for name, number in TensorProto.DataType.items() if number
-}
 
 _MAX_OPSET, _MAX_ORDER, _MAX_DIM = 999, 1000, 1 << 31
 

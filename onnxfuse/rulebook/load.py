@@ -16,7 +16,7 @@ from onnxfuse.rulebook.keys import ELEMENT_TYPES, FORMS, RULE, SAFETY, STATUS
 from onnxfuse.rulebook.kinds import Where, suggestion
 from onnxfuse.rulebook.library import builtin_rules_dir
 from onnxfuse.rulebook.limits import MAX_NAME, MAX_TOTAL_BYTES
-from onnxfuse.rulebook.relevance import operators, relevant
+from onnxfuse.rulebook.relevance import Operators, operators, relevant
 from onnxfuse.rulebook.rule import ConstantSpec, Guard, Reject, Requirement, Rule, Rulebook, Sample, Text, TextNode
 from onnxfuse.rulebook.source import Source
 from onnxfuse.rulebook.text import TextError, check_graph, parse_node, parse_text
@@ -66,11 +66,15 @@ def _emitted(book: Rulebook) -> set[str]:
     return {node.op for rule in book.rules for node in rule.rewrite.nodes}
 
 
+def builtin_operators() -> dict[str, Operators]:
+    """Return the operators that each built-in rule speaks of."""
+    files = [file for file in _rule_files(builtin_rules_dir()) if file.name != FORMS_FILE]
+    return {file.stem: operators(file.read_text(encoding="utf-8")) for file in files}
+
+
 def _relevant(shipped: Sequence[Path], present: Collection[str]) -> list[Path]:
     """Return the shipped files that can match in a model with these operators."""
-    rules = {file.stem: file for file in shipped if file.name != FORMS_FILE}
-    found = {name: operators(file.read_text(encoding="utf-8")) for name, file in rules.items()}
-    chosen = relevant(found, present)
+    chosen = relevant(builtin_operators(), present)
     return [file for file in shipped if file.stem in chosen or file.name == FORMS_FILE]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from onnxfuse.errors import UsageError
-from onnxfuse.rulebook.load import suggestion
 
 
 def selected(names: Iterable[str], select: Iterable[str], ignore: Iterable[str]) -> frozenset[str]:
@@ -24,6 +23,8 @@ def _matching(names: list[str], patterns: Iterable[str]) -> set[str]:
     for pattern in patterns:
         matching = {name for name in names if fnmatchcase(name, pattern)}
         if not matching:
+            from onnxfuse.rulebook.kinds import suggestion
+
             raise UsageError(f"no rule is called '{pattern}'{suggestion(pattern, names)}")
         found |= matching
     return found
