@@ -37,11 +37,13 @@ class EditableModel:
         inferred = shapes.infer(self.proto)
         main = Scope(self.proto.graph, _opsets(self.proto), "")
         self._add_graph(main, self.proto.graph, inferred.graph)
-        for function in self.proto.functions:
-            self._add_function(function)
-        self._names = set(self._all_names())
         self.constants = Constants(file)
         refine(self.scopes, inferred, self.constants)
+        graphs = len(self.scopes)
+        for function in self.proto.functions:  # their inputs are typed by the calls, so these come first
+            self._add_function(function)
+        refine(self.scopes[graphs:], inferred, self.constants)
+        self._names = set(self._all_names())
 
     @property
     def opset(self) -> int:

@@ -10,9 +10,12 @@ from onnxfuse.pipeline import optimize
 from ..helpers import fused, model, noise, ops, run
 
 CONSTANTS = """int64[4] zeros = {0, 0, 0, 0}, int64[1] one = {1}, int64[1] zero = {0},
-    int64[1] most = {9223372036854775807}, int64[1] three = {3}, int64[1] back = {-1}, int64[1] none = {-9223372036854775807},
-    int64[8] unpadded = {0, 0, 0, 0, 0, 0, 0, 0}, int64[8] shifted = {0, -1, 0, 0, 0, 1, 0, 0}, int64[3] shape = {1, 1, 4},
-    int64[4] ones = {1, 1, 1, 1}, int64[4] twice = {1, 1, 2, 1}, int64[4] flat = {0, 3, 1, -1}, int64[4] moved = {0, 1, 3, 4},
+    int64[1] most = {9223372036854775807}, int64[1] three = {3}, int64[1] back = {-1},
+    int64[1] none = {-9223372036854775807},
+    int64[8] unpadded = {0, 0, 0, 0, 0, 0, 0, 0}, int64[8] shifted = {0, -1, 0, 0, 0, 1, 0, 0},
+    int64[3] shape = {1, 1, 4},
+    int64[4] ones = {1, 1, 1, 1}, int64[4] twice = {1, 1, 2, 1}, int64[4] flat = {0, 3, 1, -1},
+    int64[4] moved = {0, 1, 3, 4},
     int64[4] wide = {1, 3, 2, 1}"""
 HEAD = f"g (float[n,3,1,4] x) => (float[%s] y) <{CONSTANTS}> "
 
@@ -79,7 +82,8 @@ def test_a_folded_scalar_stays_a_scalar() -> None:
 
 
 def test_what_a_constant_too_large_to_fold_reads_is_folded() -> None:
-    text = """g (float[40,40] x) => (float[40,40] y) <int64 zero = {0}, int64 one = {1}, int64 limit = {40}, int64[1] front = {0},
+    text = """g (float[40,40] x) => (float[40,40] y) <int64 zero = {0}, int64 one = {1}, int64 limit = {40},
+        int64[1] front = {0},
         int64[1] back = {1}> {
         r = Range (zero, limit, one)  row = Unsqueeze (r, front)  column = Unsqueeze (r, back)
         d = Sub (row, column)  f = Cast <to = 1> (d)  y = Add (x, f) }"""
