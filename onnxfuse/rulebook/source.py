@@ -58,8 +58,16 @@ class Source:
 
     def error_at(self, position: int, reason: str) -> RuleError:
         """Return an error that names the line and column of a character of the file."""
+        line, column = self._line_and_column(position)
+        return RuleError(f"{self.path}:{line}:{column}: {reason}")
+
+    def line_and_column(self, where: Where) -> tuple[int, int]:
+        """Return line and column (from 1) of a key, or of the nearest key above it that can be found."""
+        return self._line_and_column(self._place(where))
+
+    def _line_and_column(self, position: int) -> tuple[int, int]:
         before = self.text[:position]
-        return RuleError(f"{self.path}:{before.count(chr(10)) + 1}:{position - before.rfind(chr(10))}: {reason}")
+        return before.count("\n") + 1, position - before.rfind("\n")
 
     def text_error(self, text: str, error: TextError, where: Where) -> RuleError:
         """Return an error at a place inside the text that is the value of a key."""
