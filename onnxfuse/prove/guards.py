@@ -26,6 +26,9 @@ class Refusal:
     reason: str
 
 
+# How many near misses are tried without a guard, at most, before it is taken to be needless.
+_TRIED = 32
+
 # Tells what goes wrong when patterns are applied to a near miss, "" if nothing does.
 Judgement: TypeAlias = Callable[[tuple[Pattern, ...], Breakage], str]
 
@@ -38,6 +41,7 @@ def prove_guards(book: Rulebook, rule: Rule, refused: Sequence[Refusal], judge: 
             continue
         # A reason about a dim may name another value than the one whose dims are asked for.
         near = [refusal for refusal in refused if what.subject in refusal.reason or what.part == "dims"]
+        near = near[:: len(near) // _TRIED + 1]
         if broken := next((refusal for refusal in near if judge(patterns, refusal.breakage)), None):
             where = f"{broken.case}, {broken.breakage.what}"
             message = f"without it a near miss goes wrong ({where}), and no [[reject]] breaks only this guard; add one"

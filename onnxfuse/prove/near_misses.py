@@ -70,10 +70,11 @@ def near_misses(
     The first spelling is broken in every way; most of them are the same in all spellings, samples and opsets, so those
     share them out, if not `exhaustive`.
     """
+    others = max(_OTHER_SHARES, sum(1 for text in rule.matches for _ in spellings(text, book)))
     for number, (case, scene, model) in enumerate(_bases(book, rule, sample, seed)):
         base = Base.of(model, scene.weights)
         first = sample == 0 and number < len(_SHARES)
-        share = 1 if exhaustive else _SHARES[number] if first else _OTHER_SHARES
+        share = 1 if exhaustive else _SHARES[number] if first else others
         for index, breakage in enumerate(chain(structural(base), of_data(base))):
             if (index + number + sample) % share == 0:
                 yield case, breakage

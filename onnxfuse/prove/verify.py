@@ -76,13 +76,25 @@ def verify(
     )
 
 
+def verify_rule(book: Rulebook, name: str, *, seed: int = 0, exhaustive: bool = False, whole: bool = True) -> RuleProof:
+    """Verify one rule in this process, and none of its forms; without `whole`, stop at the first part that fails."""
+    rule = next(rule for rule in book.rules if rule.name == name)
+    outcomes: list[_Outcome] = []
+    for part in _parts(rule):
+        outcome = _prove(_Setting(book, seed, exhaustive), part)
+        outcomes.append(outcome)
+        if not whole and isinstance(outcome, Tally) and outcome.problems:
+            break
+    return _rule_proof(rule, outcomes)
+
+
 def _parts(rule: Rule) -> Iterator[_Part]:
+    yield _Part("rejects", rule.name, {})
     for types in type_choices(rule):
         for sample in range(len(rule.samples)):
             yield _Part("instances", rule.name, types, sample)
     for sample in range(len(rule.samples)):
         yield _Part("near misses", rule.name, {}, sample)
-    yield _Part("rejects", rule.name, {})
 
 
 def _forms_used(book: Rulebook, rules: Sequence[Rule]) -> list[str]:
