@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import onnx
@@ -42,7 +43,12 @@ def builtin_library() -> Library:
     Raises RuleError if one of their files has been damaged.
     """
     folder = builtin_rules_dir()
-    path = folder / "__pycache__" / f"rules-{_fingerprint(folder)}.{sys.implementation.cache_tag}.pickle"
+    return _library(folder, _fingerprint(folder))
+
+
+@lru_cache(maxsize=1)
+def _library(folder: Path, fingerprint: str) -> Library:
+    path = folder / "__pycache__" / f"rules-{fingerprint}.{sys.implementation.cache_tag}.pickle"
     try:
         found = pickle.loads(path.read_bytes())
         if isinstance(found, Library):
