@@ -128,7 +128,6 @@ def _absent_problems(rule: Rule) -> Iterator[Problem]:
                     ("absent", name), f"what stands for an absent '{name}' reads '{read}', not an input that is there"
                 )
 
-
     left = {name for line in present_lines(rule, ()) for name in line.outputs}
     for name in rule.rewrite.outputs:
         if name not in left:

@@ -124,8 +124,16 @@ def model() -> ModelProto:
     """Return the model."""
     domains = {"": 18, "com.example": 77, "local": 1, "ai.onnx.ml": 3}
     imports = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
-    made = helper.make_model(graph(), opset_imports=imports, ir_version=11, functions=[function()], model_version=42,
-                             producer_name="maker", producer_version="1.2", domain="org.example")
+    made = helper.make_model(
+        graph(),
+        opset_imports=imports,
+        ir_version=11,
+        functions=[function()],
+        model_version=42,
+        producer_name="maker",
+        producer_version="1.2",
+        domain="org.example",
+    )
     info = made.training_info.add()
     info.initialization.CopyFrom(body("start"))
     info.algorithm.CopyFrom(body("step"))

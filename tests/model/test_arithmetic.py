@@ -34,11 +34,13 @@ PLAIN = [
     "ReduceMin <keepdims = 0> (k)", "ReduceMin (x, last)", "ReduceMax (x)", "ReduceSum <keepdims = 0> (i, axes)",
     "ReduceProd (k)", "Div (i, j)", "Abs (i)", "Max (x, z)", "Min (i, j)", "Equal (i, j)", "Less (x, z)",
     "LessOrEqual (i, j)", "Greater (x, z)", "GreaterOrEqual (i, j)", "And (b, b)", "Or (b, b)", "Not (b)",
-    "Where (b, i, j)", "Range (start, limit, delta)", "Size (x)", "Slice (x, axes, last, last)", "Slice (k, axes, last)",
+    "Where (b, i, j)", "Range (start, limit, delta)", "Size (x)", "Slice (x, axes, last, last)",
+    "Slice (k, axes, last)",
     "Expand (row, s)", "Expand (one, s)", "MatMul (x, square)", "MatMul (x, row)",
 ]  # fmt: skip
 LEFT = [
-    "Div (i, k)", "Add (x, d)", "Erf (x)", "Max (x, x, x)", "Slice (k, last, axes, axes, last)", "Cast <to = 16> (x)", "Reshape <other = 1> (x, s)",
+    "Div (i, k)", "Add (x, d)", "Erf (x)", "Max (x, x, x)", "Slice (k, last, axes, axes, last)",
+    "Cast <to = 16> (x)", "Reshape <other = 1> (x, s)",
     "Concat <axis = 0> (x, h)", "Add (x, k)",
 ]  # fmt: skip
 

@@ -23,8 +23,14 @@ X = RANDOM.standard_normal((2, 3, 4, 5)).astype(np.float32)
 FLAT = RANDOM.standard_normal((3, 6)).astype(np.float32)
 
 
-def build(nodes: list[NodeProto], feeds: Mapping[str, Array], opset: int, outputs: tuple[str, ...] = ("y",),
-          constants: Mapping[str, Array] | None = None, ranks: bool = True) -> ModelProto:
+def build(
+    nodes: list[NodeProto],
+    feeds: Mapping[str, Array],
+    opset: int,
+    outputs: tuple[str, ...] = ("y",),
+    constants: Mapping[str, Array] | None = None,
+    ranks: bool = True,
+) -> ModelProto:
     """Return a model of ``nodes`` whose inputs have the types of ``feeds``, with dynamic dims, or without ranks."""
     inputs = []
     for name, value in feeds.items():
@@ -74,8 +80,16 @@ def check_same(proto: ModelProto, feeds: Mapping[str, Array], opset: int) -> Mod
 Case = tuple[str, int, dict[str, Any], dict[str, Array], tuple[str, ...], Array, int]
 
 
-def case(op: str, opset: int, x: Array = X, *, to: int = 23, out: tuple[str, ...] = ("y",),
-         more: dict[str, Array] | None = None, **attributes: Any) -> Case:
+def case(
+    op: str,
+    opset: int,
+    x: Array = X,
+    *,
+    to: int = 23,
+    out: tuple[str, ...] = ("y",),
+    more: dict[str, Array] | None = None,
+    **attributes: Any,
+) -> Case:
     return op, opset, attributes, more or {}, out, x, to
 
 
@@ -203,8 +217,9 @@ def test_loop_body_and_shared_constants() -> None:
     assert [list(tensor.dims) for tensor in raised_body.initializer] == [[1]]
 
 
-def with_function(nodes: list[NodeProto], opset: int, own: int, attributes: tuple[str, ...] = (),
-                  **given: Any) -> ModelProto:
+def with_function(
+    nodes: list[NodeProto], opset: int, own: int, attributes: tuple[str, ...] = (), **given: Any
+) -> ModelProto:
     """Return a model at ``opset`` that calls a local function of ``nodes`` from a to b, which is at opset ``own``."""
     function = helper.make_function("local", "F", ["a"], ["b"], nodes, [helper.make_opsetid("", own)], attributes)
     proto = build([helper.make_node("Relu", ["x"], ["y0"])], {"x": X}, opset, ("y0",))

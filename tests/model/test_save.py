@@ -233,8 +233,9 @@ class Stop(BaseException):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), Stop()])
 @pytest.mark.parametrize("write", [save, copy])
-def test_failure_leaves_nothing(tmp_path: Path, out: Path, write: Write, error: BaseException,
-                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_leaves_nothing(
+    tmp_path: Path, out: Path, write: Write, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = writer._write_piece
     left = iter(range(3))
 

@@ -55,8 +55,12 @@ def test_rich_model_is_stripped_everywhere_and_filled_again() -> None:
     proto = rich.model()
     skeleton, whole = roundtrip(proto)
     assert whole == proto
-    assert "raw_data" not in {field.name for tensor in skeleton.graph.initializer for field, _ in tensor.ListFields()
-                              if len(tensor.raw_data) >= views.VIEW_MIN_BYTES}
+    assert "raw_data" not in {
+        field.name
+        for tensor in skeleton.graph.initializer
+        for field, _ in tensor.ListFields()
+        if len(tensor.raw_data) >= views.VIEW_MIN_BYTES
+    }
     # 4 bodies of the graph, 2 of training, each with two weights; function; 8 of sparse tensors; 1 of `tensors`.
     assert len(list(views.viewed_tensors(skeleton.SerializeToString()))) == 12 + 1 + 8 + 1 + 2 + len(rich.ODD_TYPES)
 
@@ -70,7 +74,7 @@ def test_views_lead_to_the_bytes_of_the_file() -> None:
     for tensor, (location, offset, length) in found:
         assert location == "m.onnx" and length is not None
         if tensor.name in originals:
-            assert data[offset:offset + length] == originals[tensor.name]
+            assert data[offset : offset + length] == originals[tensor.name]
 
 
 @pytest.mark.parametrize("size", [views.VIEW_MIN_BYTES - 1, views.VIEW_MIN_BYTES])

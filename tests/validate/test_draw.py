@@ -46,8 +46,10 @@ def test_ids_lie_inside_the_table_and_masks_end_in_padding() -> None:
     ],
 )
 def test_ids_are_followed_through_what_only_moves_them(way: str) -> None:
-    ids = drawn(f"g (int64[5, 40] ids) => (float y) {{ {way} r = Gather (table, i) y = ReduceSum <keepdims = 0> (r) }}",
-                {"table": noise(7, 2)})["ids"]
+    ids = drawn(
+        f"g (int64[5, 40] ids) => (float y) {{ {way} r = Gather (table, i) y = ReduceSum <keepdims = 0> (r) }}",
+        {"table": noise(7, 2)},
+    )["ids"]
     assert ids.min() >= 0 and ids.max() == 6
 
 
@@ -123,8 +125,17 @@ def test_what_goes_into_a_logarithm_is_positive() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [("float16", "float16"), ("bfloat16", "bfloat16"), ("double", "float64"), ("bool", "bool"), ("uint8", "uint8"),
-     ("int8", "int8"), ("int32", "int32"), ("string", "object"), ("float8e4m3fn", "float8_e4m3fn")],
+    [
+        ("float16", "float16"),
+        ("bfloat16", "bfloat16"),
+        ("double", "float64"),
+        ("bool", "bool"),
+        ("uint8", "uint8"),
+        ("int8", "int8"),
+        ("int32", "int32"),
+        ("string", "object"),
+        ("float8e4m3fn", "float8_e4m3fn"),
+    ],
 )
 def test_every_element_type(kind: str, dtype: str) -> None:
     values = drawn(f"g ({kind}[4, 4] x) => ({kind}[4, 4] y) {{ y = Identity (x) }}")["x"]

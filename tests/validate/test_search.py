@@ -62,8 +62,9 @@ def test_an_only_size_that_no_weight_tells_is_found() -> None:
 
 def test_unnamed_dims_that_are_one_move_together() -> None:
     found = itself("g (float[?, 4] a, float[3, ?, 4] b) => (float[x, y, z] y) { c = Add (a, b) y = Relu (c) }")
-    assert all(run.shapes["a"][0] == run.shapes["b"][1] or 1 in (run.shapes["a"][0], run.shapes["b"][1])
-               for run in found.runs)
+    assert all(
+        run.shapes["a"][0] == run.shapes["b"][1] or 1 in (run.shapes["a"][0], run.shapes["b"][1]) for run in found.runs
+    )
 
 
 def test_a_cache_and_its_total_length() -> None:
