@@ -10,9 +10,10 @@ from typing import Any
 
 from onnxfuse.errors import RuleError
 from onnxfuse.rulebook.check import form_problems, rule_problems
+from onnxfuse.rulebook.element_types import ELEMENT_TYPES
 from onnxfuse.rulebook.forms import check_forms
 from onnxfuse.rulebook.guards import parse_guard
-from onnxfuse.rulebook.keys import ELEMENT_TYPES, FORMS, RULE, SAFETY, STATUS
+from onnxfuse.rulebook.keys import FORMS, RULE, SAFETY, STATUS
 from onnxfuse.rulebook.kinds import Where, suggestion
 from onnxfuse.rulebook.library import builtin_rules_dir
 from onnxfuse.rulebook.limits import MAX_NAME, MAX_TOTAL_BYTES
