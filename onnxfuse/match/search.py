@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TypeAlias
 
 from onnxfuse.match.conditions import Conditions
@@ -21,6 +22,9 @@ from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import Constants
 from onnxfuse.model.graph import Node, Tensor, Value
 from onnxfuse.rulebook.rule import Bound, Rule
+
+# A place where this much is in the way is no near miss, and what more there is need not be looked for.
+MAX_REASONS = 2
 
 # Steps after which a search at one node is given up; patterns of real rules need a few dozen.
 MAX_STEPS = 20_000
@@ -266,7 +270,8 @@ class _Search:
         """Check what is left to check once the structure is there; True if the match stands."""
         conditions = Conditions(self._pattern.rule)
         state = self._state
-        reasons = [*self._use_misses(), *conditions.misses(state.bindings, state.attributes)]
+        misses = chain(self._use_misses(), conditions.misses(state.bindings, state.attributes))
+        reasons = list(islice(misses, MAX_REASONS))
         if not reasons:
             values = {**state.attributes, **conditions.known()}
             types, constants = conditions.types, self._matcher.constants
