@@ -195,7 +195,12 @@ class _Work:
             editable = EditableModel(start, editable)
             try:
                 self.trace = rewrite(
-                    editable, self._patterns, steps=self._steps, max_opset=self._ceiling, progress=self._progress
+                    editable,
+                    self._patterns,
+                    steps=self._steps,
+                    max_opset=self._ceiling,
+                    ask_first=start is original,
+                    progress=self._progress,
                 )
             except HigherOpset as need:
                 start = self._raise(original, start, need.opset)

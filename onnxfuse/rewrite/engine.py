@@ -44,14 +44,15 @@ def rewrite(
     *,
     steps: Set[str] = frozenset(cleanup.STEPS),
     max_opset: int,
+    ask_first: bool = True,
     progress: Progress = silent,
 ) -> Trace:
     """Apply clean-up steps and patterns to a model until nothing changes, and return what was done.
 
     Raises HigherOpset if fusions need an opset above the model's but not above `max_opset`: then the model must be
-    raised to that and rewritten from its start.
+    raised to that and rewritten from its start.  `ask_first`: look for such fusions before anything is rewritten.
     """
-    return _Rewriter(model, patterns, steps, max_opset, progress).run()
+    return _Rewriter(model, patterns, steps, max_opset, progress).run(ask_first)
 
 
 class _Rewriter:
@@ -86,14 +87,15 @@ class _Rewriter:
             levels.append(tasks)
         return levels
 
-    def run(self) -> Trace:
+    def run(self, ask_first: bool) -> Trace:
         """Apply the rules, then merge equal nodes and fold constants, then apply the rules around those.
 
         Not the other way round: two equal Convs with a BatchNormalization each must be folded before they are merged.
         """
         nodes = [node for node in self._model.nodes if node.alive]
         limit = MAX_APPLICATIONS_PER_NODE * (len(nodes) + 50)
-        self._ask(nodes)
+        if ask_first and self._max_opset > self._model.opset:
+            self._ask(nodes)
         self._worklist.add(nodes)
         self._drain(limit, len(nodes))
         if cleanup.COMMON_SUBEXPRESSION in self._steps:
@@ -114,13 +116,12 @@ class _Rewriter:
 
     def _ask(self, nodes: Sequence[Node]) -> None:
         """Find out first whether fusions need a higher opset: all that is done before is done again then."""
-        self._asking = self._max_opset > self._model.opset
-        if self._asking:
-            self._questions.add(nodes)
-            for node, tasks in self._questions:
-                any(task(node) for task in tasks)
-            if self._asked:
-                raise HigherOpset(max(self._asked))
+        self._asking = True
+        self._questions.add(nodes)
+        for node, tasks in self._questions:
+            any(task(node) for task in tasks)
+        if self._asked:
+            raise HigherOpset(max(self._asked))
         self._asking = False
 
     def _drain(self, limit: int, total: int) -> None:
