@@ -128,7 +128,9 @@ _worker: list[_Setting] = []
 
 
 def _start_worker(setting: _Setting) -> None:
-    gc.disable()  # the many small graphs are freed part by part; looking for cycles meanwhile costs a fifth of the time
+    # The many small graphs are freed part by part: to look for cycles meanwhile, or among the modules, takes long.
+    gc.disable()
+    gc.freeze()
     _worker.append(setting)
 
 

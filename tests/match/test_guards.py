@@ -238,3 +238,10 @@ def test_own() -> None:
     made_of = model("""g (float[2] x) => (float[2] y, float[2] z) <float[2] w = {1, 2}> {
         c = Neg (w)  t = Abs (x)  y = Add (t, c)  z = Mul (x, w) }""")
     assert tried(made_of, ADD, inputs) == (0, ["b ('c') would be there twice, since 'w' is read elsewhere, too"])
+
+
+def test_an_empty_value_is_left_alone() -> None:
+    """onnxruntime's LayerNormalization refuses an empty axis, which its steps written out do not."""
+    reason = "b ('b') is empty, which not every fused operator takes"
+    assert outcome(pair(a="float[2,0] a", b="float[0] b", y="float[2,0] y"), "any", "any")[0] == 0
+    assert outcome(pair(a="float[2,1] a", b="float[0] b", y="float[2,0] y"), "any", "any") == (0, [reason])

@@ -148,3 +148,13 @@ def test_grouped_transposed_convolution() -> None:
         for m in range(3):
             expected[channel, m] *= k[channel // 2 * 3 + m]
     np.testing.assert_allclose(weight(result, find(result, "ConvTranspose").input[1]), expected, rtol=1e-6)
+
+
+def test_weights_that_do_not_fit_each_other_are_left_alone() -> None:
+    """No type says how many channels a ConvTranspose of two groups gives: 8 here, of which the scale has 4."""
+    weights = {"w": noise(4, 4, 3, 3), **batchnorm(4)}
+    text = """g (float[1,4,5,5] x) => (float[1,8,7,7] y)
+        { t = ConvTranspose <group = 2> (x, w)  y = BatchNormalization (t, s, o, m, v) }"""
+    result = optimize(model(text, weights), validate=False)
+    assert not result.fusions
+    assert any("its new weights cannot be computed" in reason for reason in misses(result, "convtranspose-batchnorm"))
