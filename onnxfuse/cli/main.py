@@ -25,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = INTERRUPTED
     except Exception as error:
         code = _unexpected(error, args)
+    if argv is None:
+        gc.freeze()  # the process ends: no need to look once more through all that it made
     return _flushed(code)
 
 
