@@ -62,9 +62,9 @@ def one_rule(book: Rulebook, rule: Rule) -> Rulebook:
 def cases(scene: Scene, book: Rulebook, sample: int, exhaustive: bool = False) -> Iterator[Case]:
     """Yield the cases of a scene for which a model can be made.
 
-    The first spelling of a text comes at every verified opset in the first sample, and at all versions of its operators
-    in the others.  The other spellings come at all versions too, each in one sample.  `exhaustive`: everything comes
-    everywhere.
+    The first spelling of a text comes at every verified opset in the first sample, and at the newest versions of its
+    operators in all samples.  The other spellings come at all versions too, each in one sample.  `exhaustive`:
+    everything comes everywhere.
     """
     for text in scene.rule.matches:
         for number, spelling in enumerate(spellings(text, book)):
@@ -74,7 +74,8 @@ def cases(scene: Scene, book: Rulebook, sample: int, exhaustive: bool = False) -
                 if (number or sample) and not exhaustive and case.versions in seen:
                     continue
                 seen.append(case.versions)
-                if number and not exhaustive and not _is_dealt(scene.rule, sample, number + len(seen)):
+                everywhere = exhaustive or (number == 0 and (sample == 0 or len(seen) == 1))
+                if not everywhere and not _is_dealt(scene.rule, sample, number + len(seen)):
                     continue
                 try:
                     _ = case.model

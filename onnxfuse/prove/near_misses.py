@@ -34,7 +34,7 @@ _OTHER_TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, Tens
 
 # One in how many ways is taken to break the first models, the second of which is square, and the others.
 _SHARES = (1, 2)
-_OTHER_SHARES = 8
+_OTHER_SHARES = 12
 
 # The length that all dims of a square sample have, so that a wrong axis does not show in the shapes.
 _SQUARE = 4
