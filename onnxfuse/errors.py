@@ -28,6 +28,10 @@ class RuleError(OnnxfuseError):
     """A rule file is broken; the message begins with ``file:line:column:`` where they are known."""
 
 
+class EndlessRulesError(RuleError):
+    """Rules undo each other, or feed themselves, so rewriting a model would never end."""
+
+
 class OpsetError(OnnxfuseError):
     """The model cannot be raised to the wanted opset without loss."""
 

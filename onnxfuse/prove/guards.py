@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from onnxfuse.errors import InternalError, OnnxfuseError
+from onnxfuse.errors import EndlessRulesError, OnnxfuseError
 from onnxfuse.match.pattern import Pattern, compile_patterns
 from onnxfuse.prove.breaking.structure import Breakage
 from onnxfuse.prove.instances import one_rule
@@ -94,7 +94,7 @@ def _covered(rule: Rule, patterns: tuple[Pattern, ...]) -> bool:
         try:
             if apply(reject_model(rule, reject), patterns).result is not None:
                 return True
-        except InternalError:  # it matches without end
+        except EndlessRulesError:  # it matches without end
             return True
         except (Invalid, OnnxfuseError):
             continue

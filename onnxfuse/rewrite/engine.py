@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import NoReturn, TypeAlias
 
-from onnxfuse.errors import InternalError
+from onnxfuse.errors import EndlessRulesError
 from onnxfuse.match.pattern import Pattern
 from onnxfuse.match.search import Match, Matcher, Miss
 from onnxfuse.model import schema
@@ -129,9 +129,15 @@ class _Rewriter:
             self._progress("rewriting", min(seen, total), total)
             any(task(node) for task in tasks)
             if len(self._trace.fusions) > limit:
-                raise InternalError(f"rules do not come to an end; the last was '{self._trace.fusions[-1].rule}'")
+                raise self._endless()
         if self._asked:
             raise HigherOpset(max(self._asked))
+
+    def _endless(self) -> EndlessRulesError:
+        last = {fusion.rule for fusion in self._trace.fusions[-MAX_APPLICATIONS_PER_NODE:]}
+        paths = {pattern.rule.name: pattern.rule.path for pattern in self._patterns if pattern.rule.name in last}
+        rules = ", ".join(f"'{name}' ({paths[name]})" if name in paths else f"'{name}'" for name in sorted(last))
+        return EndlessRulesError(f"rules do not come to an end on this model; leave one of them out: {rules}")
 
     def _changed(self, fusion: Fusion, touched: Iterable[Node]) -> None:
         """Record a change, and look again at the nodes it touched and those after them.
