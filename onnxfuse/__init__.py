@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from onnxfuse.errors import (
+        EndlessRulesError,
         InputError,
         InternalError,
         OnnxfuseError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "EndlessRulesError",
     "InputError",
     "InternalError",
     "OnnxfuseError",
