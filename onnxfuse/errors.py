@@ -28,8 +28,8 @@ class RuleError(OnnxfuseError):
     """A rule file is broken; the message begins with ``file:line:column:`` where they are known."""
 
 
-class EndlessRulesError(RuleError):
-    """Rules undo each other, or feed themselves, so rewriting a model would never end."""
+class EndlessRulesError(OnnxfuseError):
+    """Rules undo each other, or feed themselves, so rewriting this model would never end; others it may not meet."""
 
 
 class OpsetError(OnnxfuseError):

@@ -92,8 +92,9 @@ def optimize(
     each element type has.  `dry_run`: write nothing.
 
     Raises InputError, RuleError, UsageError, OpsetError, ProviderError or OutputError for what cannot be used;
-    OriginalFailsError if onnxruntime cannot run the original; ValidationError, with the report as its `report`, if the
-    result differs from the original by more than the tolerance.  Nothing is written then.
+    EndlessRulesError if the rules never come to an end on this model; OriginalFailsError if onnxruntime cannot run the
+    original; ValidationError, with the report as its `report`, if the result differs from the original by more than the
+    tolerance.  Nothing is written then.
     """
     progress("loading", 0, 0)
     original = from_proto(model) if isinstance(model, ModelProto) else load(Path(model))

@@ -9,6 +9,7 @@ import pytest
 
 from onnxfuse.cli.main import main
 from onnxfuse.errors import (
+    EndlessRulesError,
     InputError,
     InternalError,
     OpsetError,
@@ -122,6 +123,7 @@ def test_wrong_use_is_one_line_and_2_before_any_work(
         (InputError("a.onnx: the file is empty"), 2),
         (OutputError("a.opt.onnx: no space"), 2),
         (RuleError("rules/x.toml:3:1: no [rewrite]"), 2),
+        (EndlessRulesError("rules do not come to an end on this model"), 2),
         (OpsetError("opset 99 is not known"), 2),
         (ProviderError("CUDA does not run here"), 2),
         (MemoryError(), 2),
@@ -200,6 +202,15 @@ def test_what_is_wrong_with_the_call_is_said_once(
     assert main(["optimize", "."]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert len(pipeline.calls) == 1
+
+
+def test_rules_without_end_on_one_model_do_not_stop_the_next(
+    pipeline: FakePipeline, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.errors = {"a.onnx": EndlessRulesError("rules do not come to an end on this model")}
+    assert main(["optimize", "a.onnx", "b.onnx"]) == 2
+    assert capsys.readouterr().err == "error: a.onnx: rules do not come to an end on this model\n"
+    assert not Path("a.opt.onnx").exists() and Path("b.opt.onnx").exists()
 
 
 def test_output_folder_gets_the_models_under_their_names(pipeline: FakePipeline, folder: Path) -> None:
