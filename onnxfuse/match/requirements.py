@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from onnx import AttributeProto, TensorProto
+from onnx import AttributeProto
 
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import Constants, run_nodes
 from onnxfuse.model.graph import Tensor
-from onnxfuse.rulebook.instantiate import instantiate
+from onnxfuse.rulebook.instantiate import instantiate, main_type, widened
 from onnxfuse.rulebook.rule import Bound, Requirement, Rule
 
 
@@ -58,16 +58,11 @@ def _holds(
     constants: Constants,
 ) -> bool:
     text = requirement.text
-    main = types.get(next(iter(rule.types)), TensorProto.FLOAT)
     operands = {name: bindings[name] for name in text.inputs}
     arrays = {name: constants.array(value) for name, value in operands.items() if value is not None}
-    feeds = {name: _widened(array) for name, array in arrays.items()}
-    nodes = instantiate(text.nodes, values, main, text.constants, wide=True)
+    feeds = {name: widened(array) for name, array in arrays.items()}
+    nodes = instantiate(text.nodes, values, main_type(rule, types), text.constants, wide=True)
     try:
         return bool(np.all(run_nodes(nodes, feeds, list(text.outputs), text.opset)[0]))
     except Exception:  # constants that do not fit each other: NumPy raises what it likes
         return False
-
-
-def _widened(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64) if array.dtype.kind == "f" or array.dtype.name == "bfloat16" else array

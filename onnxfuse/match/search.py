@@ -184,7 +184,7 @@ class _Search:
         """Tell whether a number has no more dims than its partner, so that it cannot make the result larger."""
         if not value.dims or (wanted is not None and wanted.kind == "value_ints"):
             return True
-        if schema.argument_name(reader.op, 1) in schema.AXES or reader.op not in _BROADCASTING:
+        if schema.argument_name(reader.op, 1) in schema.AXES or reader.op not in schema.BROADCASTING:
             return True
         others = [v for v in reader.inputs if v is not value and v.dims is not None]
         return any(v.dims is not None and len(v.dims) >= len(value.dims) for v in others)
@@ -307,13 +307,6 @@ class _Search:
             bound = self._state.bindings.get(name)
             if bound is not None and bound.producer in nodes and bound not in given:
                 yield f"{name} ('{bound.name}') is computed inside the match"
-
-
-_BROADCASTING = frozenset({
-    "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean", "Where", "PRelu", "Mod", "BitShift",
-    "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor",
-    "BitwiseAnd", "BitwiseOr", "BitwiseXor",
-})  # fmt: skip
 
 
 def _same(name: str, first: Attribute | None, second: Attribute | None, rank: int | None) -> bool:

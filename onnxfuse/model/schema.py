@@ -1,7 +1,7 @@
 """Facts about ONNX operators that matching and rewriting need, read from the onnx schemas where those say them.
 
 Only what no schema says is written down here: which argument an attribute became, which arguments are axes, which
-operators commute, and which are not pure functions of their inputs.
+operators commute or broadcast, and which are not pure functions of their inputs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,13 @@ from onnxfuse.model.attributes import Attribute
 COMMUTATIVE: Final = frozenset(
     {"Add", "Mul", "And", "Or", "Xor", "Equal", "Min", "Max", "Sum", "BitwiseAnd", "BitwiseOr"}
 )
+
+# Operators whose operands are broadcast to each other.
+BROADCASTING: Final = frozenset({
+    "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean", "Where", "PRelu", "Mod", "BitShift",
+    "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor",
+    "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+})  # fmt: skip
 
 # Operators that give another value each time, or depend on the mode they run in.
 IMPURE: Final = frozenset({

@@ -12,7 +12,7 @@ from onnxfuse.model.constants import Constants
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node, Scope, Tensor, Value
 from onnxfuse.rewrite.noops import does_nothing
-from onnxfuse.rewrite.splice import remove_dead
+from onnxfuse.rewrite.splice import remove_dead, reread
 from onnxfuse.rewrite.trace import Fusion, records
 
 IDENTITY = "identity"
@@ -83,11 +83,8 @@ def reachable(value: Tensor, instead_of: Value) -> bool:
 
 
 def redirect(old: Tensor, new: Tensor) -> None:
-    """Let every reader of one value read another."""
-    for user in list(dict.fromkeys(old.outputs)):
-        for index, operand in enumerate(user.inputs):
-            if operand is old:
-                user.inputs[index] = new
+    """Let every reader of one value read another of another name."""
+    for user in reread(old, new):
         user.rebuilt = True
 
 

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from onnxfuse.model.constants import Constants, above
 from onnxfuse.model.editable import EditableModel
-from onnxfuse.model.graph import Node, Value, Weight, mark_constant
+from onnxfuse.model.graph import Node, Value, Weight
 from onnxfuse.rewrite.cleanup import CONSTANT_FOLDING
-from onnxfuse.rewrite.splice import remove_dead
-from onnxfuse.rewrite.trace import Fusion, NodeRecord, WeightRecord
+from onnxfuse.rewrite.splice import constant_node, remove_dead, reread
+from onnxfuse.rewrite.trace import Fusion, WeightRecord, records
 
 # A folded value of up to this many bytes is not worth asking what it replaces.
 SMALL_BYTES = 1024
@@ -79,35 +79,18 @@ def _fold(model: EditableModel, node: Node, constants: Constants) -> tuple[Fusio
     # NumPy makes a scalar a vector of one here.
     tensor = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), value.name)
     users = list(dict.fromkeys(value.outputs))
-    before = (NodeRecord.of(node),)
-    operands = list(node.inputs)
+    before, operands = records([node]), list(node.inputs)
     node.detach()
+    made: list[Node] = []
+    weights: list[WeightRecord] = []
     if scope.is_function:
-        replacement = _constant_node(model, node, value, tensor)
+        made.append(constant_node(scope, value, tensor, model.fresh(f"{value.name}/Constant")))
+        made[0].position = node.position
+        scope.replace(node, made)
     else:
-        replacement = None
+        weight = Weight(tensor)
         scope.added.append(tensor)
-        _redirect(value, Weight(tensor))
+        reread(value, weight)  # by the same name: the protobufs of the readers stay true
+        weights.append(WeightRecord.of(weight))
     remove_dead(operands)
-    after = () if replacement is None else (NodeRecord.of(replacement),)
-    weights = () if replacement is not None else (WeightRecord.of(Weight(tensor)),)
-    return Fusion(CONSTANT_FOLDING, CONSTANT_FOLDING, scope.path, before, after, weights), users
-
-
-def _redirect(old: Value, new: Weight) -> None:
-    """Let the readers of a value read a weight of the same name; their protobufs stay true."""
-    for user in list(dict.fromkeys(old.outputs)):
-        for index, operand in enumerate(user.inputs):
-            if operand is old:
-                user.inputs[index] = new
-
-
-def _constant_node(model: EditableModel, node: Node, value: Value, tensor: TensorProto) -> Node:
-    """Put a Constant node where a folded node of a function body stood, which can have no initializers."""
-    attribute = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
-    name = model.fresh(f"{value.name}/Constant")
-    made = Node("Constant", "", node.scope, [], [value], {"value": attribute}, name, NodeProto())
-    made.position, made.rebuilt = node.position, True
-    mark_constant(made)
-    node.scope.replace(node, [made])
-    return made
+    return Fusion(CONSTANT_FOLDING, CONSTANT_FOLDING, scope.path, before, records(made), tuple(weights)), users

@@ -28,10 +28,9 @@ from onnxfuse.model.constants import Constants, run_nodes
 from onnxfuse.model.graph import Dims, Tensor
 from onnxfuse.model.shapes import TypeInfo
 from onnxfuse.rulebook.absence import present_lines
-from onnxfuse.rulebook.instantiate import instantiate
+from onnxfuse.rulebook.fold import computed_from
+from onnxfuse.rulebook.instantiate import instantiate, main_type, widened
 from onnxfuse.rulebook.rule import Bound, TextNode
-
-_FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
 
 
 class Refused(Exception):
@@ -72,7 +71,9 @@ class Planner:
         types = self._infer(match, lines, values)
         _check_outputs(match, types)
         folded = self._fold(match, [line for line in lines if line not in emitted], values, wanted)
-        tensors = {name: _rounded(name, array, types, _main_type(match)) for name, array in folded.items()}
+        tensors = {
+            name: _rounded(name, array, types, main_type(match.rule, match.types)) for name, array in folded.items()
+        }
         return Replacement(emitted, tensors, types, values)
 
     def _derived(
@@ -94,8 +95,10 @@ class Planner:
         bound = {name: value for name, value in match.bindings.items() if value is not None and name in read}
         key = None if bound else (match.pattern, tuple(wanted), _key(values))
         if key not in self._folded:
-            feeds = {name: _widened(self._constants.array(value)) for name, value in bound.items()}
-            nodes = instantiate(lines, values, _main_type(match), match.rule.rewrite.constants, wide=True)
+            feeds = {name: widened(self._constants.array(value)) for name, value in bound.items()}
+            nodes = instantiate(
+                lines, values, main_type(match.rule, match.types), match.rule.rewrite.constants, wide=True
+            )
             results = _computed(nodes, feeds, wanted, match.rule.rewrite.opset)
             if key is None:
                 return dict(zip(wanted, results, strict=True))
@@ -173,12 +176,7 @@ def _present_lines(match: Match) -> list[TextNode]:
 def _foldable(match: Match, lines: Sequence[TextNode]) -> frozenset[str]:
     """Return the names that lines compute from constants alone; what the match gives must be given by a node."""
     constant = {name for name, value in match.bindings.items() if value is not None and value.constant}
-    computed: set[str] = set()
-    for line in lines:
-        foldable = all(name in constant or name in computed for name in line.inputs if name) and not line.domain
-        if foldable and not match.outputs.keys() & set(line.outputs):
-            computed.update(line.outputs)
-    return frozenset(computed)
+    return computed_from([line for line in lines if match.outputs.keys().isdisjoint(line.outputs)], constant)
 
 
 def _run_inference(
@@ -189,7 +187,7 @@ def _run_inference(
     small: Mapping[str, NDArray[np.int64] | None],
 ) -> dict[str, TypeInfo]:
     rule = match.rule
-    nodes = instantiate(lines, values, _main_type(match), rule.rewrite.constants)
+    nodes = instantiate(lines, values, main_type(match.rule, match.types), rule.rewrite.constants)
     for line, node in zip(lines, nodes, strict=True):
         node.attribute.extend(write(name, value) for name, value in kept_attributes(match, line).items())
     graph = GraphProto(name=rule.name, node=[node for node in nodes if not shapes.refers(node)])
@@ -228,17 +226,6 @@ def _compatible(before: Dims, after: Dims) -> bool:
     return len(before) == len(after) and all(
         a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(before, after, strict=True)
     )
-
-
-def _main_type(match: Match) -> int:
-    """Return the element type that floating-point constants of the rule's texts have in this match."""
-    variable = next(iter(match.rule.types))
-    return match.types.get(variable, TensorProto.FLOAT)
-
-
-def _widened(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-    return array.astype(np.float64) if is_float else array
 
 
 def _rounded(name: str, array: NDArray[np.generic], types: Mapping[str, TypeInfo], main_type: int) -> TensorProto:

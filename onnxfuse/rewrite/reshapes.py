@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, numpy_helper
+from onnx import NodeProto, numpy_helper
 
 from onnxfuse.model.constants import Constants
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.elements import known_elements
-from onnxfuse.model.graph import Dim, Node, Tensor, Value, Weight, mark_constant
+from onnxfuse.model.graph import Dim, Node, Tensor, Value, Weight
 from onnxfuse.rewrite.cleanup import STATIC_RESHAPE
-from onnxfuse.rewrite.splice import remove_dead
+from onnxfuse.rewrite.splice import constant_node, remove_dead
 from onnxfuse.rewrite.trace import Fusion, WeightRecord, records
 
 
@@ -64,9 +64,7 @@ def _replace(model: EditableModel, node: Node, shape: tuple[int, ...]) -> tuple[
     extra: list[Node] = []
     if scope.is_function:
         value = Value(tensor.name, tensor.data_type, (len(shape),))
-        attribute = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
-        extra.append(Node("Constant", "", scope, [], [value], {"value": attribute}, "", NodeProto()))
-        mark_constant(extra[0])
+        extra.append(constant_node(scope, value, tensor, model.fresh(f"{tensor.name}/Constant")))
     else:
         scope.added.append(tensor)
     proto = NodeProto()

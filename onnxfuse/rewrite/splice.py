@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from onnx import AttributeProto, NodeProto, TensorProto
 
 from onnxfuse.match.search import Match
-from onnxfuse.model.attributes import Attribute, write
+from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import Constants
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node, Scope, Tensor, Value, Weight, mark_constant
@@ -43,7 +43,7 @@ class Splicer:
             node.detach()
         nodes = [self._place(anchor, line, *parts) for line, parts in zip(replacement.lines, built, strict=True)]
         _tell_origin(match, before_names=[record.name or record.op for record in before], nodes=nodes)
-        constants = [_constant_node(self._model, scope, weight) for weight in weights] if scope.is_function else []
+        constants = [self._constant(scope, weight) for weight in weights] if scope.is_function else []
         scope.replace(anchor, [*constants, *nodes])
         if not scope.is_function:
             scope.added.extend(weight.tensor for weight in weights)
@@ -96,6 +96,12 @@ class Splicer:
         info = replacement.types.get(name, UNKNOWN)
         return Value(self._model.fresh(f"{match.root.outputs[0].name}/{name}"), info.elem_type, info.dims)
 
+    def _constant(self, scope: Scope, weight: Weight) -> Node:
+        """Return a Constant node whose value is read in place of a new weight."""
+        value = Value(weight.name, weight.elem_type, weight.dims)
+        reread(weight, value)
+        return constant_node(scope, value, weight.tensor, self._model.fresh(f"{weight.name}/Constant"))
+
     def _place(
         self,
         anchor: Node,
@@ -133,24 +139,23 @@ def _reads_after(match: Match, node: Node) -> bool:
     return all(h is None or h in match.nodes or h.position > node.position for h in holders)
 
 
-def _constant_node(model: EditableModel, scope: Scope, weight: Weight) -> Node:
-    """Return a Constant node for a new weight of a function body, which can have no initializers."""
-    value = Value(weight.name, weight.elem_type, weight.dims)
-    for user in list(weight.outputs):
-        for index, operand in enumerate(user.inputs):
-            if operand is weight:
-                user.inputs[index] = value
-    proto = write("value", _tensor_attribute(weight.tensor))
-    node = Node(
-        "Constant", "", scope, [], [value], {"value": proto}, model.fresh(f"{weight.name}/Constant"), NodeProto()
-    )
+def constant_node(scope: Scope, value: Value, tensor: TensorProto, name: str) -> Node:
+    """Return a node that gives a tensor as `value`, for a function body, which can have no initializers."""
+    attribute = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
+    node = Node("Constant", "", scope, [], [value], {"value": attribute}, name, NodeProto())
     node.rebuilt = True
     mark_constant(node)
     return node
 
 
-def _tensor_attribute(tensor: TensorProto) -> Attribute:
-    return AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
+def reread(old: Tensor, new: Tensor) -> list[Node]:
+    """Let every reader of one value read another, and return the readers."""
+    users = list(dict.fromkeys(old.outputs))
+    for user in users:
+        for index, operand in enumerate(user.inputs):
+            if operand is old:
+                user.inputs[index] = new
+    return users
 
 
 def _tell_origin(match: Match, before_names: Sequence[str], nodes: Iterable[Node]) -> None:

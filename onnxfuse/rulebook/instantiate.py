@@ -9,9 +9,19 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnxfuse.model import attributes
 from onnxfuse.model.attributes import Attribute
-from onnxfuse.rulebook.rule import Bound, ConstantSpec, TextNode
+from onnxfuse.rulebook.rule import Bound, ConstantSpec, Rule, TextNode
 
 _FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
+
+
+def main_type(rule: Rule, types: Mapping[str, int]) -> int:
+    """Return the element type that floating-point constants of a rule's texts have where its variables mean `types`."""
+    return types.get(next(iter(rule.types)), TensorProto.FLOAT)
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """Return a floating-point array as double, as `instantiate` with `wide` wants its operands; others as they are."""
+    return array.astype(np.float64) if array.dtype.kind == "f" or array.dtype.name == "bfloat16" else array
 
 
 def resolve(line: TextNode, values: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
