@@ -10,8 +10,8 @@ from onnx import TensorProto
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import above
 from onnxfuse.model.graph import Dims, Tensor, Value
-from onnxfuse.rulebook.element_types import ELEMENT_TYPES
 from onnxfuse.rulebook.rule import ANY, ONES, REST, DimGuard, Guard, Rule, is_group
+from onnxfuse.rulebook.syntax.element_types import ELEMENT_TYPES
 
 # A dim as far as it is known: a number, a symbol, or (value, axis) for one that is equal to itself only.
 Known: TypeAlias = int | str | tuple[Tensor, int]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnxfuse.errors import RuleError
-from onnxfuse.rulebook.kinds import suggestion
-from onnxfuse.rulebook.limits import MAX_OPERATORS, MAX_SPELLINGS, MAX_WRITTEN_OUT
 from onnxfuse.rulebook.rule import FORM, Rulebook, Text, TextNode
+from onnxfuse.rulebook.syntax.kinds import suggestion
+from onnxfuse.rulebook.syntax.limits import MAX_OPERATORS, MAX_SPELLINGS, MAX_WRITTEN_OUT
 
 # Forms that call forms; the shipped ones are three deep.
 _MAX_DEPTH = 16

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from onnxfuse.errors import RuleError
-from onnxfuse.rulebook.check import form_problems, rule_problems
-from onnxfuse.rulebook.element_types import ELEMENT_TYPES
+from onnxfuse.rulebook.checks.check import form_problems, rule_problems
 from onnxfuse.rulebook.forms import check_forms
-from onnxfuse.rulebook.guards import parse_guard
-from onnxfuse.rulebook.keys import FORMS, RULE, SAFETY, STATUS
-from onnxfuse.rulebook.kinds import Where, suggestion
 from onnxfuse.rulebook.library import builtin_rules_dir
-from onnxfuse.rulebook.limits import MAX_NAME, MAX_TOTAL_BYTES
 from onnxfuse.rulebook.relevance import Operators, operators, relevant
 from onnxfuse.rulebook.rule import ConstantSpec, Guard, Reject, Requirement, Rule, Rulebook, Sample, Text, TextNode
-from onnxfuse.rulebook.source import Source
-from onnxfuse.rulebook.text import TextError, check_graph, parse_node, parse_text
+from onnxfuse.rulebook.syntax.element_types import ELEMENT_TYPES
+from onnxfuse.rulebook.syntax.guards import parse_guard
+from onnxfuse.rulebook.syntax.keys import FORMS, RULE, SAFETY, STATUS
+from onnxfuse.rulebook.syntax.kinds import Where, suggestion
+from onnxfuse.rulebook.syntax.limits import MAX_NAME, MAX_TOTAL_BYTES
+from onnxfuse.rulebook.syntax.source import Source
+from onnxfuse.rulebook.syntax.text import TextError, check_graph, parse_node, parse_text
 
 __all__ = ["ELEMENT_TYPES", "FORMS_FILE", "SAFETY", "STATUS", "load_rulebook", "suggestion"]
 

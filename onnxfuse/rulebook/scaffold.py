@@ -12,8 +12,8 @@ from onnx import TensorProto, defs, shape_inference
 
 from onnxfuse.errors import UsageError
 from onnxfuse.model import schema
-from onnxfuse.rulebook.kinds import suggestion
-from onnxfuse.rulebook.limits import MAX_NAME
+from onnxfuse.rulebook.syntax.kinds import suggestion
+from onnxfuse.rulebook.syntax.limits import MAX_NAME
 from onnxfuse.targets import PORTABLE
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

@@ -23,7 +23,7 @@ def _matching(names: list[str], patterns: Iterable[str]) -> set[str]:
     for pattern in patterns:
         matching = {name for name in names if fnmatchcase(name, pattern)}
         if not matching:
-            from onnxfuse.rulebook.kinds import suggestion
+            from onnxfuse.rulebook.syntax.kinds import suggestion
 
             raise UsageError(f"no rule is called '{pattern}'{suggestion(pattern, names)}")
         found |= matching

@@ -16,7 +16,7 @@ from onnxfuse.errors import UsageError
 from onnxfuse.match.pattern import compile_patterns
 from onnxfuse.rulebook.load import load_rulebook
 from onnxfuse.rulebook.scaffold import scaffold
-from onnxfuse.rulebook.schema import rule_schema
+from onnxfuse.rulebook.syntax.schema import rule_schema
 
 _RULES = Path(__file__).parents[2] / "rules"
 _NAMES = {path.stem for path in _RULES.rglob("*.toml")} - {"forms"}

@@ -8,8 +8,8 @@ import pytest
 
 from onnxfuse.errors import RuleError
 from onnxfuse.prove import verify_rule
+from onnxfuse.rulebook.checks.lint import lint
 from onnxfuse.rulebook.library import builtin_rules_dir
-from onnxfuse.rulebook.lint import lint
 from onnxfuse.rulebook.load import load_rulebook
 
 # What is written, and what is written in its place.

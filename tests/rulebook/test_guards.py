@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnxfuse.errors import UsageError
-from onnxfuse.rulebook.guards import parse_guard
 from onnxfuse.rulebook.rule import Guard
 from onnxfuse.rulebook.select import selected
+from onnxfuse.rulebook.syntax.guards import parse_guard
 
 TYPES = {"T", "float", "int64", "any"}
 

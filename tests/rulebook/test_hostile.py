@@ -11,8 +11,8 @@ import pytest
 
 from onnxfuse.errors import RuleError
 from onnxfuse.match.pattern import compile_patterns
-from onnxfuse.rulebook import limits
 from onnxfuse.rulebook.load import load_rulebook
+from onnxfuse.rulebook.syntax import limits
 
 # Reading may take about a second; the rest is for slow machines.
 _SECONDS = 5.0

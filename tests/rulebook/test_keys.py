@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 
 from onnxfuse.errors import RuleError
-from onnxfuse.rulebook.keys import FORMS, RULE
-from onnxfuse.rulebook.kinds import ListOf, MapOf, Record
 from onnxfuse.rulebook.load import load_rulebook
-from onnxfuse.rulebook.schema import forms_schema, rule_schema
+from onnxfuse.rulebook.syntax.keys import FORMS, RULE
+from onnxfuse.rulebook.syntax.kinds import ListOf, MapOf, Record
+from onnxfuse.rulebook.syntax.schema import forms_schema, rule_schema
 
 _RULES = Path(__file__).parents[2] / "rules"
 _FILES = sorted(path for path in _RULES.rglob("*.toml") if path.name != "forms.toml")

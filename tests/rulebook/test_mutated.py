@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from onnxfuse.errors import RuleError
 from onnxfuse.match.pattern import compile_patterns
-from onnxfuse.rulebook.keys import FORMS, RULE
 from onnxfuse.rulebook.load import load_rulebook
+from onnxfuse.rulebook.syntax.keys import FORMS, RULE
 
 _RULES = Path(__file__).parents[2] / "rules"
 _FORMS = _RULES / "forms.toml"

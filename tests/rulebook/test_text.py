@@ -14,7 +14,7 @@ from onnxfuse.errors import RuleError
 from onnxfuse.match.pattern import compile_patterns
 from onnxfuse.rulebook.load import load_rulebook
 from onnxfuse.rulebook.rule import Bound
-from onnxfuse.rulebook.text import TextError, parse_node, parse_text
+from onnxfuse.rulebook.syntax.text import TextError, parse_node, parse_text
 
 from ..helpers import rule_file
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onnxfuse.prove import prove_form, verify_rule
-from onnxfuse.rulebook.lint import lint
+from onnxfuse.rulebook.checks.lint import lint
 from onnxfuse.rulebook.load import load_rulebook
 
 BOOK = load_rulebook()

@@ -19,7 +19,7 @@ def command(forms: bool) -> int:
     """Print the JSON Schema (draft 2020-12) of rule files: with it, editors complete and check TOML."""
     import json
 
-    from onnxfuse.rulebook.schema import forms_schema, rule_schema
+    from onnxfuse.rulebook.syntax.schema import forms_schema, rule_schema
 
     click.echo(json.dumps(forms_schema() if forms else rule_schema(), indent=2))
     return 0

@@ -27,7 +27,7 @@ def command(name: str, rules: tuple[str, ...], forms: bool, color: str) -> int:
     from onnxfuse.errors import UsageError
     from onnxfuse.report.rules.drawing import ASCII, UNICODE
     from onnxfuse.report.rules.show import render
-    from onnxfuse.rulebook.kinds import suggestion
+    from onnxfuse.rulebook.syntax.kinds import suggestion
 
     book = read_rules(rules)
     known = {rule.name: rule for rule in book.rules}

@@ -9,8 +9,8 @@ from onnx import AttributeProto, defs
 
 from onnxfuse.model import schema
 from onnxfuse.model.attributes import Attribute, write
-from onnxfuse.rulebook.kinds import suggestion
 from onnxfuse.rulebook.rule import FORM, Bound, TextNode
+from onnxfuse.rulebook.syntax.kinds import suggestion
 
 _KINDS: Final[Mapping[int, defs.OpSchema.AttrType]] = {
     AttributeProto.INT: defs.OpSchema.AttrType.INT,

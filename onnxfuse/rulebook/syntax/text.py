@@ -10,8 +10,8 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
-from onnxfuse.rulebook.limits import MAX_LINES, onnx_code, onnx_excess
 from onnxfuse.rulebook.rule import FORM, Bound, Text, TextNode
+from onnxfuse.rulebook.syntax.limits import MAX_LINES, onnx_code, onnx_excess
 
 _POSITION = re.compile(r"line: (\d+) column: (\d+)")
 # Numbers that no 64 bits hold are not the parser's own errors.

@@ -10,9 +10,9 @@ from onnx import AttributeProto, numpy_helper
 
 from onnxfuse.rulebook.absence import present_lines
 from onnxfuse.rulebook.fold import computed_from
-from onnxfuse.rulebook.kinds import Problem, Where, suggestion
-from onnxfuse.rulebook.limits import MAX_SAMPLE_ELEMENTS
 from onnxfuse.rulebook.rule import FORM, ONES, REST, Bound, Rule, Text, TextNode
+from onnxfuse.rulebook.syntax.kinds import Problem, Where, suggestion
+from onnxfuse.rulebook.syntax.limits import MAX_SAMPLE_ELEMENTS
 
 # What a Constant of a text may hold; in a match, a list of floating-point numbers cannot be compared.
 _CONSTANTS = ("value", "value_int", "value_ints", "value_float")

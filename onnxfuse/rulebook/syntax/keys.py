@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from onnxfuse.rulebook.element_types import ELEMENT_TYPES
-from onnxfuse.rulebook.kinds import Flag, Key, ListOf, MapOf, Number, OneOf, Record, Str, Whole
-from onnxfuse.rulebook.limits import MAX_NAME, MAX_SENTENCE
+from onnxfuse.rulebook.syntax.element_types import ELEMENT_TYPES
+from onnxfuse.rulebook.syntax.kinds import Flag, Key, ListOf, MapOf, Number, OneOf, Record, Str, Whole
+from onnxfuse.rulebook.syntax.limits import MAX_NAME, MAX_SENTENCE
 
 # The version of the rule format that this onnxfuse reads; a file may state its own as `format`.
 FORMAT: Final = 1

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from onnxfuse.errors import RuleError
-from onnxfuse.rulebook.keys import FORMAT
-from onnxfuse.rulebook.kinds import Record, Where
-from onnxfuse.rulebook.limits import MAX_FILE_BYTES, toml_excess, unprintable
-from onnxfuse.rulebook.text import TextError
+from onnxfuse.rulebook.syntax.keys import FORMAT
+from onnxfuse.rulebook.syntax.kinds import Record, Where
+from onnxfuse.rulebook.syntax.limits import MAX_FILE_BYTES, toml_excess, unprintable
+from onnxfuse.rulebook.syntax.text import TextError
 
 _TESTS = re.compile(r"^\[\[(sample|reject)\]\]", re.MULTILINE)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from onnxfuse.model import schema
+from onnxfuse.rulebook.checks.operators import line_problems
 from onnxfuse.rulebook.fold import computed_from
-from onnxfuse.rulebook.kinds import Where
-from onnxfuse.rulebook.operators import line_problems
 from onnxfuse.rulebook.rule import FORM, Bound, Guard, Rule, Rulebook, Text, TextNode
-from onnxfuse.rulebook.source import Source
+from onnxfuse.rulebook.syntax.kinds import Where
+from onnxfuse.rulebook.syntax.source import Source
 
 _KEBAB: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 

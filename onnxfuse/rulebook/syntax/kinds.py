@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from onnxfuse.rulebook.limits import MAX_ENTRIES, MAX_NAME
+from onnxfuse.rulebook.syntax.limits import MAX_ENTRIES, MAX_NAME
 
 # The way to a value: keys of tables and indices of lists.
 Where: TypeAlias = tuple[str | int, ...]

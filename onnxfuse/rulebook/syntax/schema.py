@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnxfuse.rulebook.keys import FORMS, RULE
+from onnxfuse.rulebook.syntax.keys import FORMS, RULE
 
 
 def rule_schema() -> dict[str, Any]:
