@@ -51,11 +51,13 @@ def bypass(node: Node, step: str) -> tuple[Fusion, list[Node]] | None:
     None if both values must keep their names, as where a graph input becomes a graph output.
     """
     source, result = node.inputs[0], node.outputs[0]
+    kept: Tensor
     before, operands = records([node]), node.inputs[1:]
     if not result.pinned and reachable(source, result):
         users = list(dict.fromkeys(result.outputs))
         node.detach()
         redirect(result, source)
+        kept = source
     elif _can_rename(source, result):
         giver = source.producer
         assert giver is not None
@@ -64,10 +66,12 @@ def bypass(node: Node, step: str) -> tuple[Fusion, list[Node]] | None:
         redirect(source, result)
         giver.outputs[next(i for i, value in enumerate(giver.outputs) if value is source)] = result
         giver.rebuilt = True
+        kept = result
     else:
         return None
     remove_dead(operands)
-    return Fusion(step, step, node.scope.path, before, ()), [user for user in users if user.alive]
+    fusion = Fusion(step, step, node.scope.path, before, (), outputs=(kept.name,))
+    return fusion, [user for user in users if user.alive]
 
 
 def _can_rename(source: Tensor, result: Value) -> bool:
@@ -152,7 +156,8 @@ def _merge(first: Node, second: Node, scope: Scope) -> tuple[Fusion, list[Node]]
     pairs: Sequence[tuple[Value, Value]] = list(zip(first.outputs, second.outputs, strict=True))
     if any(old.pinned or not reachable(new, old) or bool(old.name) != bool(new.name) for new, old in pairs):
         return None
-    fusion = Fusion(COMMON_SUBEXPRESSION, first.label(), scope.path, records([second]), records([first]))
+    kept = tuple(value.name for value in first.outputs)
+    fusion = Fusion(COMMON_SUBEXPRESSION, first.label(), scope.path, records([second]), records([first]), outputs=kept)
     operands = list(second.inputs)
     second.detach()
     for new, old in pairs:

@@ -18,8 +18,8 @@ from onnxfuse.rewrite.folding import fold_constants
 from onnxfuse.rewrite.noops import OPERATORS
 from onnxfuse.rewrite.replacement import Planner, Refused
 from onnxfuse.rewrite.reshapes import make_static
-from onnxfuse.rewrite.splice import Splicer
-from onnxfuse.rewrite.trace import Fusion, NearMiss, Trace
+from onnxfuse.rewrite.splice import Splicer, site_of
+from onnxfuse.rewrite.trace import Fusion, NearMiss, Site, Trace
 from onnxfuse.rewrite.worklist import Worklist, around
 from onnxfuse.rulebook.rule import Rule
 
@@ -44,22 +44,31 @@ def rewrite(
     *,
     steps: Set[str] = frozenset(cleanup.STEPS),
     max_opset: int,
+    undone: Set[Site] = frozenset(),
     ask_first: bool = True,
     progress: Progress = silent,
 ) -> Trace:
     """Apply clean-up steps and patterns to a model until nothing changes, and return what was done.
 
     Raises HigherOpset if fusions need an opset above the model's but not above `max_opset`: then the model must be
-    raised to that and rewritten from its start.  `ask_first`: look for such fusions before anything is rewritten.
+    raised to that and rewritten from its start.  `undone`: where rules are not applied, since their results were wrong.
+    `ask_first`: look for such fusions before anything is rewritten.
     """
-    return _Rewriter(model, patterns, steps, max_opset, progress).run(ask_first)
+    return _Rewriter(model, patterns, steps, max_opset, undone, progress).run(ask_first)
 
 
 class _Rewriter:
     def __init__(
-        self, model: EditableModel, patterns: Sequence[Pattern], steps: Set[str], max_opset: int, progress: Progress
+        self,
+        model: EditableModel,
+        patterns: Sequence[Pattern],
+        steps: Set[str],
+        max_opset: int,
+        undone: Set[Site],
+        progress: Progress,
     ) -> None:
         self._model, self._steps, self._max_opset, self._progress = model, steps, max_opset, progress
+        self._undone = undone
         self._constants = model.constants
         self._matcher = Matcher(self._constants)
         self._planner = Planner(self._constants)
@@ -171,6 +180,8 @@ class _Rewriter:
 
     def _replace(self, match: Match) -> bool:
         try:
+            if self._undone and site_of(match) in self._undone:
+                raise Refused("undone: it made the result differ from the original")
             replacement = self._planner.plan(match)
             needed = needed_opset(match.rule, [(line.domain, line.op) for line in replacement.lines], match.root.opset)
             if needed is None or needed > match.root.opset:

@@ -93,4 +93,5 @@ def _fold(model: EditableModel, node: Node, constants: Constants) -> tuple[Fusio
         reread(value, weight)  # by the same name: the protobufs of the readers stay true
         weights.append(WeightRecord.of(weight))
     remove_dead(operands)
-    return Fusion(CONSTANT_FOLDING, CONSTANT_FOLDING, scope.path, before, records(made), tuple(weights)), users
+    step = CONSTANT_FOLDING
+    return Fusion(step, step, scope.path, before, records(made), tuple(weights), (value.name,)), users

@@ -77,4 +77,5 @@ def _replace(model: EditableModel, node: Node, shape: tuple[int, ...]) -> tuple[
     scope.replace(node, [*extra, made])
     remove_dead([operand])
     weights = () if scope.is_function else (WeightRecord(tensor.name, "int64", (len(shape),)),)
-    return Fusion(STATIC_RESHAPE, STATIC_RESHAPE, scope.path, before, records([made]), weights), [made]
+    step = STATIC_RESHAPE
+    return Fusion(step, step, scope.path, before, records([made]), weights, (result.name,)), [made]

@@ -13,7 +13,7 @@ from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node, Scope, Tensor, Value, Weight, mark_constant
 from onnxfuse.model.shapes import UNKNOWN
 from onnxfuse.rewrite.replacement import Refused, Replacement, kept_attributes, lowered
-from onnxfuse.rewrite.trace import Fusion, WeightRecord, records
+from onnxfuse.rewrite.trace import Fusion, Site, WeightRecord, records
 from onnxfuse.rulebook.instantiate import resolve
 from onnxfuse.rulebook.rule import TextNode
 
@@ -49,7 +49,8 @@ class Splicer:
             scope.added.extend(weight.tensor for weight in weights)
         remove_dead(operands)
         made = tuple(WeightRecord.of(weight) for weight in weights)
-        return Fusion(match.rule.name, match.pattern.name, scope.path, before, records(nodes), made), nodes
+        site = site_of(match)
+        return Fusion(site.rule, match.pattern.name, site.scope, before, records(nodes), made, site.outputs), nodes
 
     def _new_weights(self, match: Match, replacement: Replacement, values: dict[str, Tensor]) -> list[Weight]:
         """Make initializers of the folded constants, and of attributes that the replacement reads as inputs."""
@@ -115,6 +116,12 @@ class Splicer:
         node.position = anchor.position
         node.rebuilt = True
         return node
+
+
+def site_of(match: Match) -> Site:
+    """Return where a match is."""
+    names = tuple(value.name for value in match.outputs.values())
+    return Site(match.rule.name, match.root.scope.path, names)
 
 
 def _anchor(match: Match) -> Node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from onnx import TensorProto
 
@@ -39,9 +40,20 @@ class WeightRecord:
         return cls(weight.name, TensorProto.DataType.Name(weight.elem_type).lower(), weight.dims)
 
 
+class Site(NamedTuple):
+    """Where a rule was applied, in terms that stay the same when a model is rewritten once more."""
+
+    rule: str
+    scope: str
+    outputs: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Fusion:
-    """One application of a rule (or of a clean-up step): where, what went, what came."""
+    """One application of a rule (or of a clean-up step): where, what went, what came.
+
+    ``outputs`` are the values that readers outside see: what was computed anew, or is read from now on.
+    """
 
     rule: str
     match: str
@@ -49,6 +61,12 @@ class Fusion:
     before: tuple[NodeRecord, ...]
     after: tuple[NodeRecord, ...]
     weights: tuple[WeightRecord, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    @property
+    def site(self) -> Site:
+        """Return where this was."""
+        return Site(self.rule, self.scope, self.outputs)
 
 
 @dataclass(frozen=True)

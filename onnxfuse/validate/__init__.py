@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onnxfuse.validate.check import validate
+from onnxfuse.validate.check import Validator, validate
 from onnxfuse.validate.providers import install_warning
-from onnxfuse.validate.result import OutputCheck, Run, Validation
+from onnxfuse.validate.result import OutputCheck, Run, Undone, Validation
 
-__all__ = ["OutputCheck", "Run", "Validation", "install_warning", "validate"]
+__all__ = ["OutputCheck", "Run", "Undone", "Validation", "Validator", "install_warning", "validate"]

@@ -9,36 +9,22 @@ is not held against the result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 
-from onnxfuse.errors import OriginalFailsError
 from onnxfuse.model.file import ModelFile
 from onnxfuse.progress import Progress, silent
 from onnxfuse.validate import providers
-from onnxfuse.validate.bodies import Bodies
 from onnxfuse.validate.compare import compare, failed, structure_only
-from onnxfuse.validate.draw import CannotDraw
-from onnxfuse.validate.inputs import read_inputs
+from onnxfuse.validate.localise import first_partings
+from onnxfuse.validate.reference import PHASE, Reference, make_reference, run_by_name
 from onnxfuse.validate.result import OutputCheck, Run, Validation
-from onnxfuse.validate.search import Case, Search
-from onnxfuse.validate.sessions import CPU, Port, Refused, Session, Value, open_session
+from onnxfuse.validate.search import Case
+from onnxfuse.validate.sessions import Refused, Value, open_session
 from onnxfuse.validate.tolerance import Tolerance, coarsest_precision
 
-PHASE = "validate"
-_RANDOM_OPS = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 # How much further than the original itself a result may be moved by onnxruntime's optimizations.
 _NOISE_FACTOR = 4.0
-
-
-@dataclass(frozen=True)
-class _Reference:
-    """What the original makes of the inputs that it accepts."""
-
-    provider: str
-    cases: tuple[Case, ...]
-    outputs: tuple[Port, ...]
-    random: frozenset[str]
-    notes: tuple[str, ...]
 
 
 def validate(
@@ -51,73 +37,81 @@ def validate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Validation:
-    """Run both models on the same inputs and compare every output.
+    """Run both models on the same inputs and compare every output; see `Validator`."""
+    validator = Validator(original, provider=provider, rtol=rtol, atol=atol, seed=seed, progress=progress)
+    return validator.validate(result)
+
+
+class Validator:
+    """Compares any number of results with one original, which is run once.
 
     At least two draws, and two sizes of every open dimension that takes two; each with onnxruntime's own optimizations
     off and on. ``provider`` is "auto", "cuda" or "cpu"; ``rtol`` and ``atol`` override the defaults of `tolerance`.
     Raises OriginalFailsError when onnxruntime cannot run the original, ProviderError for "cuda" without CUDA,
     InputError for a model in memory of over 2 GB.
     """
-    tell = progress or silent
-    name, note = providers.choose(provider)
-    tolerance = Tolerance(coarsest_precision(original.proto), rtol, atol)
-    try:
-        reference = _reference(original, name, tolerance, seed, tell)
-    except OriginalFailsError as failure:
-        if provider != "auto" or name == CPU:
-            raise
-        reference = _reference(original, CPU, tolerance, seed, tell)
-        note = f"not on CUDA: {failure.__cause__}"
-    judge = _Judge(original, result, reference, tolerance)
-    total = 2 * len(reference.cases)
-    tell(PHASE, 0, total)
-    runs = [*judge.level_off()]
-    tell(PHASE, len(runs), total)
-    runs.extend(judge.level_all())
-    tell(PHASE, total, total)
-    return Validation(reference.provider, "; ".join(filter(None, [note, *reference.notes])), tuple(runs))
 
+    def __init__(
+        self,
+        original: ModelFile,
+        *,
+        provider: str = "auto",
+        rtol: float | None = None,
+        atol: float | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        self._original, self._seed, self._tell = original, seed, progress or silent
+        self._may_fall_back = provider == "auto"
+        self._provider, self._note = providers.choose(provider)
+        self._tolerance = Tolerance(coarsest_precision(original.proto), rtol, atol)
 
-def _reference(original: ModelFile, provider: str, tolerance: Tolerance, seed: int, tell: Progress) -> _Reference:
-    bodies = Bodies(original)
-    try:
-        session = open_session(original, optimized=False, provider=provider)
-        if session.provider != provider:
-            raise Refused(f"it runs on {session.provider} instead of {provider}")
-    except Refused as refused:
-        raise OriginalFailsError(f"onnxruntime cannot load the original model: {refused}; {_HINT}") from refused
-    try:
-        search = Search(session, read_inputs(original, session.inputs, bodies), seed, lambda done: tell(PHASE, done, 0))
-        cases = search.cases()
-    except Refused as refused:
-        raise OriginalFailsError(f"onnxruntime cannot run the original model: {refused}; {_HINT}") from refused
-    except CannotDraw as problem:
-        raise OriginalFailsError(f"the original model cannot be run: {problem}; {_HINT}") from problem
-    random = _random_outputs(session, cases[0], tolerance) if bodies.has_op(_RANDOM_OPS) else frozenset()
-    return _Reference(session.provider, tuple(cases), session.outputs, random, tuple(search.notes))
+    @cached_property
+    def reference(self) -> Reference:
+        """What the original makes of drawn inputs."""
+        return make_reference(
+            self._original, self._provider, self._tolerance, self._seed, self._tell, fall_back=self._may_fall_back
+        )
 
+    def validate(self, result: ModelFile) -> Validation:
+        """Run a result on the inputs of the reference and compare every output."""
+        judge = _Judge(self._original, result, self.reference, self._tolerance)
+        total = 2 * len(self.reference.cases)
+        self._tell(PHASE, 0, total)
+        runs = [*judge.level_off()]
+        self._tell(PHASE, len(runs), total)
+        runs.extend(judge.level_all())
+        self._tell(PHASE, total, total)
+        note = "; ".join(filter(None, [self._note, *self.reference.notes]))
+        return Validation(self.reference.provider, note, tuple(runs))
 
-_HINT = "--no-validate writes the result unproven"
+    def first_partings(self, result: ModelFile, names: Sequence[str], validation: Validation) -> list[OutputCheck]:
+        """Return the first of the named values at which a result parts from the original; see `localise`.
 
+        ``validation`` is what the result failed. Raises Refused when a model does not run with the values exposed.
+        """
+        level, case = self._first_failure(validation)
+        return first_partings(
+            self._original,
+            result,
+            names,
+            feeds=case.feeds,
+            optimized=level == "all",
+            provider=self.reference.provider,
+            tolerance=self._tolerance,
+        )
 
-def _random_outputs(session: Session, case: Case, tolerance: Tolerance) -> frozenset[str]:
-    """Return the outputs that differ when the original runs twice on the same inputs."""
-    again = _run(session, case.feeds)
-    checks = [compare(name, value, again[name], tolerance) for name, value in case.outputs.items()]
-    return frozenset(check.name for check in checks if not check.ok)
-
-
-def _run(session: Session, feeds: Mapping[str, Value]) -> dict[str, Value]:
-    missing = [port.name for port in session.inputs if port.name not in feeds]
-    if missing:
-        raise Refused(f"input {missing[0]!r} is not an input of the original")
-    return dict(zip([port.name for port in session.outputs], session.run(feeds), strict=True))
+    def _first_failure(self, validation: Validation) -> tuple[str, Case]:
+        """Return the level of onnxruntime's optimizations and the inputs of the first run that failed."""
+        per_level = len(self.reference.cases)
+        at = next(index for index, run in enumerate(validation.runs) if not run.ok)
+        return validation.runs[at].ort_optimizations, self.reference.cases[at % per_level]
 
 
 class _Judge:
     """Compares the result with the reference at both levels of onnxruntime's optimizations."""
 
-    def __init__(self, original: ModelFile, result: ModelFile, reference: _Reference, tolerance: Tolerance) -> None:
+    def __init__(self, original: ModelFile, result: ModelFile, reference: Reference, tolerance: Tolerance) -> None:
         self._original = original
         self._result = result
         self._reference = reference
@@ -170,7 +164,7 @@ class _Judge:
         found: list[dict[str, Value] | str] = []
         for case in cases:
             try:
-                found.append(_run(session, case.feeds))
+                found.append(run_by_name(session, case.feeds))
             except Refused as refused:
                 found.append(f"onnxruntime cannot run it: {refused}")
         return found

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxfuse.rewrite.trace import Fusion
 
 
 @dataclass(frozen=True)
@@ -57,3 +61,14 @@ class Validation:
     def failures(self) -> tuple[tuple[Run, OutputCheck], ...]:
         """The outputs that do not agree, each with its run."""
         return tuple((run, check) for run in self.runs for check in run.outputs if not check.ok)
+
+
+@dataclass(frozen=True)
+class Undone:
+    """A fusion that was taken back, and the first value that was wrong because of it.
+
+    ``check`` is None where that value cannot be shown: in a nested graph, or where the model did not run at all.
+    """
+
+    fusion: Fusion
+    check: OutputCheck | None

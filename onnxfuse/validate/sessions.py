@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-from onnx import TensorProto
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
 from onnxfuse.errors import InputError
 from onnxfuse.model.file import ModelFile, serialize
@@ -84,14 +84,16 @@ class Session:
         return [_from_ort(result, port.type) for result, port in zip(results, self.outputs, strict=True)]
 
 
-def open_session(model: ModelFile, *, optimized: bool, provider: str) -> Session:
+def open_session(model: ModelFile, *, optimized: bool, provider: str, expose: Sequence[str] = ()) -> Session:
     """Load a model with onnxruntime's own graph optimizations all on or all off.
 
-    Raises Refused with onnxruntime's reason, InputError when the model in memory passes protobuf's 2 GB.
+    ``expose`` are values of its main graph, not outputs yet, that it gives as further outputs. Raises Refused with onnxruntime's reason, InputError when the model in memory passes protobuf's 2 GB.
     """
     import onnxruntime
 
-    data = _bytes(model)
+    # Protobuf merges concatenated messages: the graph gets these outputs behind its own, and nothing is copied twice.
+    extra = ModelProto(graph=GraphProto(output=[ValueInfoProto(name=name) for name in expose]))
+    data = _bytes(model) + (extra.SerializeToString() if expose else b"")
     try:
         session = onnxruntime.InferenceSession(data, _options(model, optimized), providers=_providers(provider))
     except Exception as error:
