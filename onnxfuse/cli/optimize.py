@@ -80,6 +80,14 @@ _common = partial(click.option, cls=GroupedOption)
     show_default=True,
     help="Execution provider to validate on; auto is CUDA where it runs, else the CPU.",
 )
+@_proof(
+    "--on-mismatch",
+    type=click.Choice(["undo", "fail"]),
+    default="undo",
+    show_default=True,
+    help="Where the result differs: find the fusions at fault, leave them out and keep the rest (undo), or name them "
+    "and write nothing (fail).",
+)
 @_proof("--rtol", type=ToleranceType(), metavar="NUMBER", help="Relative tolerance.  [default: by data type]")
 @_proof("--atol", type=ToleranceType(), metavar="NUMBER", help="Absolute tolerance.  [default: by data type]")
 @_proof(

@@ -45,10 +45,15 @@ def _fits(fusion: Fusion) -> bool:
 
 
 def _line(fusion: Fusion, style: Style, listed: int | None) -> str:
+    return f"{_rule(fusion, style)}  {sides(fusion, listed)}"
+
+
+def sides(fusion: Fusion, listed: int | None = _LISTED_NODES) -> str:
+    """The nodes before and after; of more than ``listed`` the first and the last."""
     before = _side([_node(node) for node in fusion.before], listed)
     after = _side([_node(node) for node in fusion.after], listed)
     scope = f"  in {quoted(fusion.scope)}" if fusion.scope else ""
-    return f"{_rule(fusion, style)}  {before} -> {after}{scope}"
+    return f"{before} -> {after}{scope}"
 
 
 def _detailed(fusion: Fusion, style: Style) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
     from onnxfuse.rewrite.trace import Fusion, NearMiss, NodeRecord, WeightRecord
-    from onnxfuse.validate.result import OutputCheck, Run, Validation
+    from onnxfuse.validate.result import OutputCheck, Run, Undone, Validation
 
 SCHEMA_VERSION = 1
 
@@ -119,12 +119,14 @@ class Report:
     """Everything worth telling about one model; the same input gives an equal report.
 
     ``steps`` are sentences on what was done to the model beside fusions: an opset raised, weights taken out of the
-    graph inputs. ``validation`` is None where nothing was run.
+    graph inputs. ``undone`` are the fusions that were taken back since they made the result differ. ``validation`` is
+    None where nothing was run.
     """
 
     tool: Tool
     model: ModelRecord
     fusions: tuple[Fusion, ...]
+    undone: tuple[Undone, ...]
     near_misses: tuple[NearMiss, ...]
     steps: tuple[str, ...]
     validation: Validation | None
@@ -136,6 +138,7 @@ class Report:
         model: ModelRecord,
         *,
         fusions: Iterable[Fusion] = (),
+        undone: Iterable[Undone] = (),
         near_misses: Iterable[NearMiss] = (),
         steps: Iterable[str] = (),
         validation: Validation | None = None,
@@ -149,6 +152,7 @@ class Report:
             tool=Tool.current(validated=validation is not None),
             model=model,
             fusions=tuple(fusions),
+            undone=tuple(undone),
             near_misses=tuple(near_misses),
             steps=tuple(steps),
             validation=validation,
@@ -167,6 +171,7 @@ class Report:
             "tool": self.tool.to_dict(),
             "model": self.model.to_dict(),
             "fusions": [_fusion(fusion) for fusion in self.fusions],
+            "undone": [_undone(undone) for undone in self.undone],
             "near_misses": [_near_miss(miss) for miss in self.near_misses],
             "steps": list(self.steps),
             "validation": None if self.validation is None else _validation(self.validation),
@@ -205,6 +210,10 @@ def _node(node: NodeRecord) -> dict[str, object]:
 
 def _weight(weight: WeightRecord) -> dict[str, object]:
     return {"name": weight.name, "dtype": weight.dtype, "shape": _shape(weight.shape)}
+
+
+def _undone(undone: Undone) -> dict[str, object]:
+    return {**_fusion(undone.fusion), "check": None if undone.check is None else _output(undone.check)}
 
 
 def _near_miss(miss: NearMiss) -> dict[str, object]:

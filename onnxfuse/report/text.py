@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnxfuse.report.fusion_lines import fusion_lines
+from onnxfuse.report.undone_lines import undone_lines
 from onnxfuse.report.validation_lines import failure_phrase, validation_lines
 from onnxfuse.report.wording import Style, counted, plain, printable, quoted, size
 
@@ -24,6 +25,7 @@ def render(report: Report, *, verbosity: int = 0, style: Style = plain) -> str:
         return verdict_line(report, style) + "\n"
     body = [
         *fusion_lines(report.fusions, verbosity > 0, style),
+        *undone_lines(report.undone, style),
         *_near_miss_lines(report, verbosity > 0, style),
         *_change_table(report.model, style),
         *(f"~ {printable(step)}" for step in report.steps),
@@ -48,9 +50,12 @@ def _verdict_facts(report: Report) -> list[str]:
         assert report.validation is not None
         return [*failure_phrase(report.validation), "nothing written"]
     if report.verdict == "unchanged":
-        return ["no rule matched", *_written(report)]
+        undone = f"{counted(len(report.undone), 'fusion')} undone" if report.undone else "no rule matched"
+        return [undone, *_written(report)]
     nodes = report.model.nodes
     facts = [counted(len(report.fusions), "fusion"), f"{nodes.before:,} -> {nodes.after:,} nodes"]
+    if report.undone:
+        facts.insert(1, f"{len(report.undone)} undone")
     if report.validation is None:
         return [*facts, "not validated", *_written(report)]
     return [*facts, f"validated on {report.validation.provider}", *_written(report)]

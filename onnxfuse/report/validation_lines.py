@@ -28,14 +28,14 @@ def validation_lines(validation: Validation | None, every: bool, style: Style) -
         lines.append(f"! {more} (-v lists them)")
     worst = _worst(validation)
     if not failures and worst is not None:
-        lines.append(f"  worst output {_measure(worst)}")
+        lines.append(f"  worst output {measure(worst)}")
     return lines
 
 
 def failure_phrase(validation: Validation) -> list[str]:
     """What a verdict says of a mismatch: the worst output, its error and its tolerance."""
     worst = _worst(validation)
-    return [] if worst is None else [f"output {_measure(worst)}"]
+    return [] if worst is None else [f"output {measure(worst)}"]
 
 
 def _headline(validation: Validation, style: Style) -> str:
@@ -57,14 +57,15 @@ def _run_lines(run: Run, style: Style) -> list[str]:
 
 def _output_line(check: OutputCheck, style: Style) -> str:
     mark = style("+", "good") if check.ok else style("!", "bad")
-    return f"{mark} {_measure(check)}, max rel {number(check.max_rel)}"
+    return f"{mark} {measure(check)}, max rel {number(check.max_rel)}"
 
 
 def _check_line(run: Run, check: OutputCheck, style: Style) -> str:
     return f"{_output_line(check, style)}  (optimizations {run.ort_optimizations}, seed {run.seed})"
 
 
-def _measure(check: OutputCheck) -> str:
+def measure(check: OutputCheck) -> str:
+    """One value: its type and shape, how far it is off, and what was allowed."""
     note = f" ({printable(check.note)})" if check.note else ""
     return (
         f"{quoted(check.name)} {check.dtype}{_shape(check.shape)}: max abs {number(check.max_abs)}"

@@ -44,17 +44,17 @@ def rewrite(
     *,
     steps: Set[str] = frozenset(cleanup.STEPS),
     max_opset: int,
-    undone: Set[Site] = frozenset(),
+    permits: Callable[[Site], bool] = lambda _: True,
     ask_first: bool = True,
     progress: Progress = silent,
 ) -> Trace:
     """Apply clean-up steps and patterns to a model until nothing changes, and return what was done.
 
     Raises HigherOpset if fusions need an opset above the model's but not above `max_opset`: then the model must be
-    raised to that and rewritten from its start.  `undone`: where rules are not applied, since their results were wrong.
+    raised to that and rewritten from its start.  `permits` tells where rules may be applied.
     `ask_first`: look for such fusions before anything is rewritten.
     """
-    return _Rewriter(model, patterns, steps, max_opset, undone, progress).run(ask_first)
+    return _Rewriter(model, patterns, steps, max_opset, permits, progress).run(ask_first)
 
 
 class _Rewriter:
@@ -64,11 +64,11 @@ class _Rewriter:
         patterns: Sequence[Pattern],
         steps: Set[str],
         max_opset: int,
-        undone: Set[Site],
+        permits: Callable[[Site], bool],
         progress: Progress,
     ) -> None:
         self._model, self._steps, self._max_opset, self._progress = model, steps, max_opset, progress
-        self._undone = undone
+        self._permits = permits
         self._constants = model.constants
         self._matcher = Matcher(self._constants)
         self._planner = Planner(self._constants)
@@ -180,7 +180,7 @@ class _Rewriter:
 
     def _replace(self, match: Match) -> bool:
         try:
-            if self._undone and site_of(match) in self._undone:
+            if not self._permits(site_of(match)):
                 raise Refused("undone: it made the result differ from the original")
             replacement = self._planner.plan(match)
             needed = needed_opset(match.rule, [(line.domain, line.op) for line in replacement.lines], match.root.opset)

@@ -87,7 +87,8 @@ class Session:
 def open_session(model: ModelFile, *, optimized: bool, provider: str, expose: Sequence[str] = ()) -> Session:
     """Load a model with onnxruntime's own graph optimizations all on or all off.
 
-    ``expose`` are values of its main graph, not outputs yet, that it gives as further outputs. Raises Refused with onnxruntime's reason, InputError when the model in memory passes protobuf's 2 GB.
+    ``expose`` are values of its main graph, not outputs yet, that it gives as further outputs. Raises Refused with
+    onnxruntime's reason, InputError when the model in memory passes protobuf's 2 GB.
     """
     import onnxruntime
 

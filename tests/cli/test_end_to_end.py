@@ -210,9 +210,12 @@ def test_an_original_that_does_not_run_is_1(net: Path, capsys: pytest.CaptureFix
 def test_a_tolerance_that_no_rounding_meets_is_1(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A true mismatch: folding the weights rounds differently, and a tolerance of 0 forgives nothing."""
     args = ["optimize", "net.onnx", "--provider", "cpu", "--rtol", "0", "--atol", "0", "--report", "json:r.json"]
-    assert main(args) == 1
+    assert main([*args, "--on-mismatch", "fail"]) == 1
     out, err = capsys.readouterr()
     assert out.splitlines()[-1].startswith("! net.onnx: mismatch, output 'y'")
     assert err.startswith("error: net.onnx") and err.count("\n") == 1 and "'y'" in err
     assert json.loads(Path("r.json").read_text())["verdict"] == "mismatch"
     assert not Path("net.opt.onnx").exists()
+    assert main(args) == 0
+    assert "! undone conv-batchnorm" in capsys.readouterr().out
+    assert Path("net.opt.onnx").read_bytes() == Path("net.onnx").read_bytes()

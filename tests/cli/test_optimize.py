@@ -34,6 +34,7 @@ _DEFAULTS = {
     "rtol": None,
     "atol": None,
     "seed": 0,
+    "on_mismatch": "undo",
     "dry_run": False,
 }
 
@@ -62,6 +63,7 @@ def test_defaults(pipeline: FakePipeline, folder: Path) -> None:
         (["--rtol", "1e-3"], "rtol", 1e-3),
         (["--atol", "0"], "atol", 0.0),
         (["--seed", "7"], "seed", 7),
+        (["--on-mismatch", "fail"], "on_mismatch", "fail"),
         (["--dry-run"], "dry_run", True),
         (["-o", "x.onnx"], "output", Path("x.onnx")),
     ],

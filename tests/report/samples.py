@@ -39,6 +39,7 @@ def report(pairs: int = 2, **fields: object) -> Report:
         tool=Tool("1.20.0", "1.23.0"),
         model=model,
         fusions=tuple(conv_batchnorm(index) for index in range(pairs)),
+        undone=(),
         near_misses=(NearMiss("gelu-erf", "Erf_7", "the input of Erf is not divided by sqrt(2)"),),
         steps=("opset kept at 13: no fusion found needs a higher one",),
         validation=validation(),

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 
 from onnxfuse.errors import OriginalFailsError
 from onnxfuse.model.file import ModelFile, from_proto, load
-from onnxfuse.validate import Validation, check, providers, validate
+from onnxfuse.validate import Validation, check, providers, reference, validate
 from onnxfuse.validate.sessions import CPU, CUDA, Refused, Session, open_session
 from tests.validate.build import EMBEDDER, NETWORK, model, network_weights, noise, proto
 
@@ -214,7 +214,7 @@ def test_a_model_that_fails_on_cuda_is_validated_on_the_cpu_unless_cuda_was_aske
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(providers, "choose", lambda provider: (CUDA, ""))
-    monkeypatch.setattr(check, "open_session", without_cuda)
+    monkeypatch.setattr(reference, "open_session", without_cuda)
     file = from_proto(network())
     found = validate(file, file)
     assert found.ok and found.provider == CPU and "out of memory" in found.note
