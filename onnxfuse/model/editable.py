@@ -11,7 +11,7 @@ from onnxfuse.model import schema, shapes
 from onnxfuse.model.constants import Constants
 from onnxfuse.model.file import ModelFile
 from onnxfuse.model.graph import Node, Scope, Tensor, Value, Weight, make_node, subgraphs
-from onnxfuse.model.refine import refine
+from onnxfuse.model.refine import refine, refine_functions
 from onnxfuse.model.shapes import TypeInfo
 
 IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
@@ -42,7 +42,7 @@ class EditableModel:
         graphs = len(self.scopes)
         for function in self.proto.functions:  # their inputs are typed by the calls, so these come first
             self._add_function(function)
-        refine(self.scopes[graphs:], inferred, self.constants)
+        refine_functions(self.scopes[graphs:], self.constants)
         self._names = set(self._all_names())
 
     @property

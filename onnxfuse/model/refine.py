@@ -20,26 +20,40 @@ MAX_PASSES = 8
 
 
 def refine(scopes: Sequence[Scope], inferred: ModelProto, constants: Constants) -> None:
-    """Fill in dims and elements of the values of a model's scopes; `inferred` is what onnx inferred, and is used up."""
+    """Fill in dims and elements of the values of a main graph and those nested in it.
+
+    `inferred` is what onnx inferred of the model, and is used up.
+    """
     for _ in range(MAX_PASSES):
-        found = {scope: list(_learn(scope, constants)) for scope in scopes}
-        if not any(found.values()):
+        found = [list(_learn(scope, constants)) for scope in scopes]
+        if not any(found):
             return
-        graphs = dict(zip((scope for scope in scopes if not scope.is_function), _graphs(inferred.graph), strict=False))
-        for scope, graph in graphs.items():
-            infos = {info.name: info for info in (*graph.value_info, *graph.output)}
-            for value in found[scope]:
-                info = shapes.value_info(value.name, TypeInfo(value.elem_type, value.dims))
-                if value.name in infos:
-                    infos[value.name].CopyFrom(info)
-                else:
-                    graph.value_info.append(info)
+        for values, graph in zip(found, _graphs(inferred.graph), strict=True):
+            _declare(values, graph)
         further = shapes.infer_further(inferred)
         if further is None:
             return
         inferred = further
-        for scope, graph in zip(graphs, _graphs(inferred.graph), strict=True):
+        for scope, graph in zip(scopes, _graphs(inferred.graph), strict=True):
             _update(scope, graph)
+
+
+def refine_functions(scopes: Sequence[Scope], constants: Constants) -> None:
+    """Fill in dims and elements of the values of function bodies and the graphs nested in them, without onnx."""
+    for _ in range(MAX_PASSES):
+        if not [value for scope in scopes for value in _learn(scope, constants)]:
+            return
+
+
+def _declare(values: Sequence[Value], graph: GraphProto) -> None:
+    """Write what has been learned of values into the graph that gives them."""
+    infos = {info.name: info for info in (*graph.value_info, *graph.output)}
+    for value in values:
+        info = shapes.value_info(value.name, TypeInfo(value.elem_type, value.dims))
+        if value.name in infos:
+            infos[value.name].CopyFrom(info)
+        else:
+            graph.value_info.append(info)
 
 
 def _learn(scope: Scope, constants: Constants) -> Iterator[Value]:

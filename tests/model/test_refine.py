@@ -113,3 +113,24 @@ def test_what_a_computed_shape_tells_reaches_the_bodies_of_functions() -> None:
         <domain: "local", opset_import: ["" : 13]> F (p) => (q) { q = Relu (p) }"""
     dims = EditableModel(from_proto(parser.parse_model(text))).scopes[-1].values["q"].dims
     assert dims is not None and len(dims) == 3
+
+
+def test_inside_a_function_and_a_branch_in_it() -> None:
+    """The graphs of a function body are not those of the main graph, although they have values of the same names."""
+    text = """<ir_version: 8, opset_import: ["" : 13, "local" : 1]>
+    g (float[2, 6] x, bool c) => (float z) {
+        shape = Constant <value_ints: ints = [3, 4]> ()
+        r = Reshape (x, shape)
+        z = local.F (r, c)
+    }
+    <domain: "local", opset_import: ["" : 13]>
+    F (r, c) => (z) {
+        shape = Constant <value_ints: ints = [2, 2, 3]> ()
+        u = Reshape (r, shape)
+        z = If (c) <then_branch = t () => (float[k] a) { one = Constant <value_ints: ints = [12]> ()
+                                                      v = Reshape (u, one)  a = Relu (v) },
+                    else_branch = e () => (float[k] b) { b = Squeeze (r) }>
+    }"""
+    model = EditableModel(from_proto(parser.parse_model(text)))
+    (body,) = (scope for scope in model.scopes if scope.is_function)
+    assert body.values["u"].dims == (2, 2, 3)
