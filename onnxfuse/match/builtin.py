@@ -65,7 +65,7 @@ def _fingerprint(folder: Path) -> str:
     """Return what changes with any rule file, with the code that reads them, and with onnx."""
     digest = hashlib.sha256(onnx.__version__.encode())
     code = Path(__file__).resolve().parent.parent
-    files = [*folder.rglob("*.toml"), *(code / "rulebook").glob("*.py"), *(code / "match").glob("*.py")]
+    files = [*folder.rglob("*.toml"), *(code / "rulebook").rglob("*.py"), *(code / "match").rglob("*.py")]
     for file in sorted(files):
         status = file.stat()
         digest.update(f"{file.name} {status.st_size} {status.st_mtime_ns}\n".encode())

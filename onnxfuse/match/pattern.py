@@ -43,11 +43,11 @@ Op: TypeAlias = tuple[str, str]
 class Line:
     """One line of a match text, with what can be known of it before any graph is seen.
 
-    `needs`: the inputs that other lines give, with the operators that can give them.  `numbers`: the inputs that are
-    constants of the text.  `goals`: the inputs in the order
-    in which they are best matched: other lines first, then constants, then inputs of the rule.  `commutes`: the two
-    inputs may change places.  `keeps`: attributes that the text does not mention may be anything.  `versions`: those of
-    the operator at the opsets that the rule is verified for.
+    `op`: its operator.  `needs`: the positions of the inputs that other lines give, each with the operators that can
+    give it; `numbers`: those of the inputs that are constants of the text.  `goals`: the positions of all inputs, in
+    the order in which they are best matched: first what other lines give, then constants, then inputs of the rule.
+    `commutes`: whether its two inputs may change places.  `keeps`: whether attributes that the text does not mention
+    may be anything.  `versions`: those of the operator at the opsets for which the rule is verified.
     """
 
     text: TextNode

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import AttributeProto
 
 from onnxfuse.model.attributes import Attribute
+from onnxfuse.model.budget import Budget, TooMuch
 from onnxfuse.model.constants import Constants, run_nodes
 from onnxfuse.model.graph import Tensor
 from onnxfuse.rulebook.instantiate import instantiate, main_type, widened
@@ -30,8 +31,8 @@ def requirement_misses(
         unknown = _unknown(requirement, bindings, values)
         if unknown:
             yield f"'{unknown}' is not known, so it cannot be told whether {requirement.why}"
-        elif not _holds(rule, requirement, bindings, values, types, constants):
-            yield f"it does not hold that {requirement.why}"
+        elif failure := _failure(rule, requirement, bindings, values, types, constants):
+            yield failure
 
 
 def _unknown(
@@ -49,20 +50,25 @@ def _is_plain(value: Attribute | None) -> bool:
     return value is not None and not (isinstance(value, AttributeProto) and value.ref_attr_name)
 
 
-def _holds(
+def _failure(
     rule: Rule,
     requirement: Requirement,
     bindings: Mapping[str, Tensor | None],
     values: Mapping[str, Attribute | None],
     types: Mapping[str, int],
     constants: Constants,
-) -> bool:
+) -> str:
+    """Return a sentence if a requirement does not hold, or cannot be computed; "" if it holds."""
     text = requirement.text
     operands = {name: bindings[name] for name in text.inputs}
     arrays = {name: constants.array(value) for name, value in operands.items() if value is not None}
     feeds = {name: widened(array) for name, array in arrays.items()}
     nodes = instantiate(text.nodes, values, main_type(rule, types), text.constants, wide=True)
     try:
-        return bool(np.all(run_nodes(nodes, feeds, list(text.outputs), text.opset)[0]))
+        results = run_nodes(nodes, feeds, list(text.outputs), text.opset, Budget.of(feeds.values()))
+        holds = bool(np.all(results[0]))
+    except TooMuch as error:
+        return f"it cannot be told whether {requirement.why}: {error}"
     except Exception:  # constants that do not fit each other: NumPy raises what it likes
-        return False
+        holds = False
+    return "" if holds else f"it does not hold that {requirement.why}"

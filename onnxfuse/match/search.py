@@ -7,6 +7,7 @@ reason that a person can act on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -26,8 +27,10 @@ from onnxfuse.rulebook.rule import Bound, Rule
 # A place where this much is in the way is no near miss, and what more there is need not be looked for.
 MAX_REASONS = 2
 
-# Steps after which a search at one node is given up; patterns of real rules need a few dozen.
+# Steps after which a search at one node is given up, and nodes after which a pattern is given up in a model; patterns
+# of real rules need a few dozen steps.
 MAX_STEPS = 20_000
+MAX_GIVEN_UP = 16
 
 
 @dataclass(frozen=True)
@@ -94,14 +97,23 @@ class Matcher:
         self.constants = constants
         self._literals = LiteralMatcher(constants)
         self._views: dict[Node, View] = {}
+        self._given_up: Counter[Pattern] = Counter()
 
     def match(self, pattern: Pattern, root: Node) -> Match | Miss | None:
         """Return the match of a pattern whose first output `root` gives; a near miss; or None."""
         arguments = self.view(root).arguments
         for line in pattern.roots[root.domain, root.op]:
             if _plausible(line, arguments) or (line.commutes and _plausible(line, arguments[::-1])):
-                return _Search(pattern, root, self).run()
+                return self._searched(pattern, root)
         return None
+
+    def _searched(self, pattern: Pattern, root: Node) -> Match | Miss | None:
+        if self._given_up[pattern] >= MAX_GIVEN_UP:
+            return Miss(pattern, root, (f"not looked for here: it was given up at {MAX_GIVEN_UP} nodes before",))
+        search = _Search(pattern, root, self)
+        found = search.run()
+        self._given_up[pattern] += search.given_up
+        return found
 
     def view(self, node: Node) -> View:
         """Return the opset-independent view of a node."""
@@ -133,9 +145,18 @@ class _Search:
         for index in sorted({line.text.outputs.index(name) for line in self._pattern.producers[name]}):
             if index < len(self._root.outputs):
                 self._solve((name, self._root.outputs[index], None, None))
-            if self._match:
+            if self._match or self.given_up:
                 break
+        if self.given_up:
+            sofar = f"; until then: {self._miss.reasons[0]}" if self._miss else ""
+            reason = f"given up after {MAX_STEPS:,} steps: its match text fits here in too many ways{sofar}"
+            return Miss(self._pattern, self._root, (reason,))
         return self._match or self._miss
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the search ended before all was tried that could have been a match."""
+        return self._match is None and self._steps > MAX_STEPS
 
     def _solve(self, goals: _Goals) -> bool:
         """Match what is left to match; True ends the search."""

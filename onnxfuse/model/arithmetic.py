@@ -7,14 +7,17 @@ model; it computes what is not found here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import ceil, prod
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
-from onnxfuse.model import attributes
+from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
+from onnxfuse.model.budget import Budget
 
 Array: TypeAlias = NDArray[Any]
 _Attributes: TypeAlias = Mapping[str, Attribute]
@@ -31,22 +34,25 @@ class _Unknown(Exception):
     """Something here is not among the plain operators."""
 
 
-def compute(nodes: Iterable[NodeProto], feeds: Mapping[str, Array], wanted: Sequence[str]) -> list[Array] | None:
+def compute(
+    nodes: Iterable[NodeProto], feeds: Mapping[str, Array], wanted: Sequence[str], budget: Budget | None = None
+) -> list[Array] | None:
     """Run nodes in order and return the wanted values.
 
-    None if an operator, an attribute or a type is not a plain one, or if the operands do not fit together.
+    None if an operator, an attribute or a type is not a plain one, or if the operands do not fit together.  Raises
+    TooMuch before more is computed than `budget` allows.
     """
-    values = dict(feeds)
+    values, left = dict(feeds), budget and replace(budget)  # what is not finished here costs nothing
     try:
         with np.errstate(all="ignore"):
             for node in nodes:
-                values[node.output[0]] = _run(node, values)
-    except (_Unknown, ValueError, IndexError):
+                values[node.output[0]] = _run(node, values, left)
+    except (_Unknown, ValueError, IndexError, OverflowError):
         return None
     return [values[name] for name in wanted]
 
 
-def _run(node: NodeProto, values: Mapping[str, Array]) -> Array:
+def _run(node: NodeProto, values: Mapping[str, Array], budget: Budget | None) -> Array:
     operator, known = _OPERATORS.get(node.op_type, (None, frozenset()))
     given = attributes.read_all(node)
     if operator is None or node.domain or len(node.output) != 1 or "" in node.input or not known.issuperset(given):
@@ -54,6 +60,8 @@ def _run(node: NodeProto, values: Mapping[str, Array]) -> Array:
     operands = [values[name] for name in node.input]
     if any(operand.dtype not in _DTYPES for operand in operands):
         raise _Unknown
+    if budget is not None:
+        budget.spend(node.op_type, _GROWING.get(node.op_type, _as_many)(given, operands))
     return np.asarray(operator(given, operands))
 
 
@@ -195,6 +203,47 @@ def _cast(given: _Attributes, operands: Sequence[Array]) -> Array:
     return operands[0].astype(_TYPES[given["to"]])  # type: ignore[index]
 
 
+def _as_many(given: _Attributes, operands: Sequence[Array]) -> int:
+    """Return how many elements a result has that is no larger than the largest operand."""
+    return max((operand.size for operand in operands), default=1)
+
+
+def _broadcast(given: _Attributes, operands: Sequence[Array]) -> int:
+    return prod(np.broadcast_shapes(*(operand.shape for operand in operands)))
+
+
+def _filled(given: _Attributes, operands: Sequence[Array]) -> int:
+    return prod(map(int, operands[0]))
+
+
+def _expanded(given: _Attributes, operands: Sequence[Array]) -> int:
+    data, shape = _pair(operands)
+    return prod(np.broadcast_shapes(data.shape, tuple(shape.tolist())))
+
+
+def _ranged(given: _Attributes, operands: Sequence[Array]) -> int:
+    start, limit, delta = (int(operand) for operand in operands)
+    return ceil((limit - start) / delta) if delta else 0
+
+
+def _concatenated(given: _Attributes, operands: Sequence[Array]) -> int:
+    return sum(int(operand.size) for operand in operands)
+
+
+def _gathered(given: _Attributes, operands: Sequence[Array]) -> int:
+    data, indices = _pair(operands)
+    return int(data.size // max(1, data.shape[_number(given, "axis", 0)]) * indices.size)
+
+
+def _multiplied(given: _Attributes, operands: Sequence[Array]) -> int:
+    """Return how many elements a matrix product has: rows of the first for each column of the second."""
+    first, second = _pair(operands)
+    columns = second.shape[-1] if second.ndim > 1 else 1
+    batch = prod(np.broadcast_shapes(first.shape[:-2], second.shape[:-2]))
+    rows = first.shape[-2] if first.ndim > 1 else 1
+    return int(batch * rows * columns)
+
+
 def _pair(operands: Sequence[Array]) -> tuple[Array, Array]:
     if len(operands) != 2:
         raise _Unknown
@@ -248,4 +297,15 @@ _OPERATORS: dict[str, tuple[_Operator, frozenset[str]]] = {
     "Squeeze": (_squeeze, frozenset({"axes"})),
     "Transpose": (_transpose, frozenset({"perm"})),
     "Unsqueeze": (_unsqueeze, frozenset({"axes"})),
+}
+
+# How many elements the result has, of operators that can give more than their largest operand.
+_GROWING: dict[str, Callable[[_Attributes, Sequence[Array]], int]] = {
+    **dict.fromkeys(_OPERATORS.keys() & schema.BROADCASTING, _broadcast),
+    "Concat": _concatenated,
+    "ConstantOfShape": _filled,
+    "Expand": _expanded,
+    "Gather": _gathered,
+    "MatMul": _multiplied,
+    "Range": _ranged,
 }

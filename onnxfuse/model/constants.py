@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, OperatorSetIdProto, TensorProto, helper
 
 from onnxfuse.model import arithmetic, attributes
+from onnxfuse.model.budget import Budget
 from onnxfuse.model.file import ModelFile
 from onnxfuse.model.graph import Node, Tensor, Value, Weight
 
@@ -129,12 +130,35 @@ def _plain_node(node: Node, names: Mapping[Tensor, str]) -> NodeProto:
 
 
 def run_nodes(
-    nodes: list[NodeProto], feeds: dict[str, NDArray[Any]], wanted: list[str], opset: int
+    nodes: list[NodeProto],
+    feeds: dict[str, NDArray[Any]],
+    wanted: list[str],
+    opset: int,
+    budget: Budget | None = None,
 ) -> list[NDArray[Any]]:
-    """Run nodes of the default domain and return the wanted values."""
-    plain = arithmetic.compute(nodes, feeds, wanted)
+    """Run nodes of the default domain and return the wanted values.
+
+    Raises TooMuch before more is computed than `budget` allows.
+    """
+    plain = arithmetic.compute(nodes, feeds, wanted, budget)
     if plain is not None:
         return plain
+    with np.errstate(all="ignore"):
+        if budget is None:
+            return _referred(nodes, feeds, wanted, opset)
+        values = dict(feeds)
+        for node in nodes:
+            budget.spend_on(node, [values.get(name) for name in node.input], opset)
+            names = [name for name in node.output if name]
+            read = {name: values[name] for name in node.input if name}
+            values.update(zip(names, _referred([node], read, names, opset), strict=True))
+        return [values[name] for name in wanted]
+
+
+def _referred(
+    nodes: list[NodeProto], feeds: dict[str, NDArray[Any]], wanted: list[str], opset: int
+) -> list[NDArray[Any]]:
+    """Run nodes on onnx's reference implementation."""
     from onnx import GraphProto, ValueInfoProto
     from onnx.reference import ReferenceEvaluator
 
@@ -143,5 +167,4 @@ def run_nodes(
     graph.output.extend(ValueInfoProto(name=name) for name in wanted)
     opsets = [OperatorSetIdProto(domain="", version=opset)]
     evaluator = ReferenceEvaluator(ModelProto(ir_version=10, graph=graph, opset_import=opsets))
-    with np.errstate(all="ignore"):
-        return [np.asarray(result) for result in evaluator.run(None, feeds)]
+    return [np.asarray(result) for result in evaluator.run(None, feeds)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper, shape_inference
 
 from onnxfuse.errors import OnnxfuseError
 from onnxfuse.match.pattern import Pattern, compile_patterns
@@ -25,7 +25,7 @@ from onnxfuse.prove.sides.draw import RANDOM, draw
 from onnxfuse.prove.sides.element_types import NotAllowed
 from onnxfuse.prove.sides.scene import Scene, Unusable, make_scene
 from onnxfuse.prove.sides.spelling import Spelling, spellings
-from onnxfuse.prove.sides.valid import Invalid, checked
+from onnxfuse.prove.sides.valid import Invalid, check_size, checked
 from onnxfuse.prove.tally import Tally
 from onnxfuse.rulebook.rule import Rule, Rulebook, Sample, Text
 
@@ -185,10 +185,27 @@ def _judge_result(rule: Rule, breakage: Breakage, outcome: Outcome, seed: int) -
     types = {info.name: info.type.tensor_type.elem_type for info in breakage.model.graph.input}
     court = Judge(arrays, types, list(arrays), seed, (RANDOM,))
     try:
+        check_size(shape_inference.infer_shapes(_declared(breakage.model, arrays)).graph)
         reference = court.reference(checked(breakage.model))
     except (Invalid, CannotRun):
         return None
     return result_problem(court, reference, outcome.result, rule.safety == "exact")
+
+
+def _declared(model: ModelProto, arrays: Mapping[str, NDArray[Any]]) -> ModelProto:
+    """Return a model whose inputs are declared to have the shapes of what is fed, where they were vague."""
+    inputs = {info.name: info.type.tensor_type for info in model.graph.input}
+    vague = [name for name, t in inputs.items() if not all(dim.HasField("dim_value") for dim in t.shape.dim)]
+    vague += [name for name, t in inputs.items() if not t.HasField("shape")]
+    if not vague:
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for info in copy.graph.input:
+        info.CopyFrom(
+            helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, arrays[info.name].shape)
+        )
+    return copy
 
 
 def _drawn(model: ModelProto, rule: Rule, seed: int) -> dict[str, NDArray[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,6 @@ from onnx import (
     NodeProto,
     OperatorSetIdProto,
     TensorProto,
-    ValueInfoProto,
     helper,
     numpy_helper,
     shape_inference,
@@ -24,6 +24,7 @@ from onnxfuse.match.conditions import show
 from onnxfuse.match.search import Match
 from onnxfuse.model import schema, shapes
 from onnxfuse.model.attributes import Attribute, write
+from onnxfuse.model.budget import COPIES, MADE, Budget
 from onnxfuse.model.constants import Constants, run_nodes
 from onnxfuse.model.graph import Dims, Tensor
 from onnxfuse.model.shapes import TypeInfo
@@ -63,25 +64,25 @@ class Planner:
         values: dict[str, Attribute | None] = {**match.attributes, **match.dims}
         lines = _present_lines(match)
         folds = _foldable(match, lines)
-        _check_foldable([line for line in lines if folds.issuperset(line.outputs)], values, match.rule.derive)
-        values |= self._derived(match, lines, values, folds)
+        folding = [line for line in lines if folds.issuperset(line.outputs)]
+        _check_foldable(folding, values, match.rule.derive)
+        values |= self._derived(match, folding, values)
         _check_values(lines, values)
         emitted = tuple(line for line in lines if not folds.issuperset(line.outputs))
         wanted = sorted({name for line in emitted for name in line.inputs if name in folds})
-        types = self._infer(match, lines, values)
+        folded = self._fold(match, folding, values, wanted)
+        types = self._infer(match, folding, emitted, values)
         _check_outputs(match, types)
-        folded = self._fold(match, [line for line in lines if line not in emitted], values, wanted)
         tensors = {
             name: _rounded(name, array, types, main_type(match.rule, match.types)) for name, array in folded.items()
         }
         return Replacement(emitted, tensors, types, values)
 
     def _derived(
-        self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None], folds: frozenset[str]
+        self, match: Match, folding: Sequence[TextNode], values: Mapping[str, Attribute | None]
     ) -> dict[str, Attribute]:
         """Return the attributes that are the values of folded tensors."""
         names = match.rule.derive
-        folding = [line for line in lines if folds.issuperset(line.outputs)]
         arrays = self._fold(match, folding, values, sorted(set(names.values()))) if names else {}
         return {name: _plain(arrays[source]) for name, source in names.items()}
 
@@ -89,7 +90,7 @@ class Planner:
         self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None], wanted: list[str]
     ) -> dict[str, NDArray[np.generic]]:
         """Compute constants in float64; those that depend on attributes alone are computed once for equal ones."""
-        if not wanted:
+        if not lines:
             return {}
         read = {name for line in lines for name in line.inputs}
         bound = {name: value for name, value in match.bindings.items() if value is not None and name in read}
@@ -106,7 +107,11 @@ class Planner:
         return self._folded[key]
 
     def _infer(
-        self, match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None]
+        self,
+        match: Match,
+        folding: Sequence[TextNode],
+        emitted: Sequence[TextNode],
+        values: Mapping[str, Attribute | None],
     ) -> dict[str, TypeInfo]:
         """Return the types of all values of the replacement, as onnx infers them from those of its inputs."""
         bound = {
@@ -117,11 +122,11 @@ class Planner:
             match.pattern,
             tuple((name, value.elem_type, value.dims) for name, value in bound.items()),
             tuple(None if array is None else array.tobytes() for array in small.values()),
-            tuple(_key(kept_attributes(match, line)) for line in lines if line.label),
+            tuple(_key(kept_attributes(match, line)) for line in (*folding, *emitted) if line.label),
             _key(values),
         )
         if key not in self._inferred:
-            self._inferred[key] = _run_inference(match, lines, values, bound, small)
+            self._inferred[key] = _run_inference(match, folding, emitted, values, bound, small)
         return self._inferred[key]
 
     def _integers(self, value: Tensor) -> NDArray[np.int64] | None:
@@ -137,7 +142,7 @@ def _computed(
     nodes: list[NodeProto], feeds: dict[str, NDArray[np.generic]], wanted: list[str], opset: int
 ) -> list[NDArray[np.generic]]:
     try:
-        return run_nodes(nodes, feeds, wanted, opset)
+        return run_nodes(nodes, feeds, wanted, opset, Budget.of(feeds.values()))
     except Exception as error:  # weights that do not fit each other: NumPy raises what it likes
         raise Refused(f"its new weights cannot be computed: {error}") from error
 
@@ -181,24 +186,43 @@ def _foldable(match: Match, lines: Sequence[TextNode]) -> frozenset[str]:
 
 def _run_inference(
     match: Match,
-    lines: Sequence[TextNode],
+    folding: Sequence[TextNode],
+    emitted: Sequence[TextNode],
     values: Mapping[str, Attribute | None],
     bound: Mapping[str, Tensor],
     small: Mapping[str, NDArray[np.int64] | None],
 ) -> dict[str, TypeInfo]:
-    rule = match.rule
-    nodes = instantiate(lines, values, main_type(match.rule, match.types), rule.rewrite.constants)
-    for line, node in zip(lines, nodes, strict=True):
-        node.attribute.extend(write(name, value) for name, value in kept_attributes(match, line).items())
-    graph = GraphProto(name=rule.name, node=[node for node in nodes if not shapes.refers(node)])
+    """Infer the types after each line that becomes a node, so that none is inferred from what would be too large.
+
+    Inference itself takes memory for each element of a vector that might be a shape.
+    """
+    lines = (*folding, *emitted)
+    nodes = _typed_nodes(match, lines, values)
+    graph = GraphProto(name=match.rule.name)
     for name, value in bound.items():
         array = small[name]
         if array is not None:
             graph.initializer.append(numpy_helper.from_array(array, name))
         elif value.elem_type is not None:
             graph.input.append(shapes.value_info(name, TypeInfo(value.elem_type, value.dims)))
-    graph.output.extend(ValueInfoProto(name=name) for name in rule.rewrite.outputs)
-    model = ModelProto(ir_version=10, graph=graph, opset_import=[OperatorSetIdProto(version=rule.rewrite.opset)])
+    types: dict[str, TypeInfo] = {}
+    for count in range(len(folding) + 1, len(lines) + 1):
+        del graph.node[:]
+        graph.node.extend(node for node in nodes[:count] if not shapes.refers(node))
+        types = _inferred(graph, match.rule.rewrite.opset)
+        _check_sizes(match, types)
+    return types
+
+
+def _typed_nodes(match: Match, lines: Sequence[TextNode], values: Mapping[str, Attribute | None]) -> list[NodeProto]:
+    nodes = instantiate(lines, values, main_type(match.rule, match.types), match.rule.rewrite.constants)
+    for line, node in zip(lines, nodes, strict=True):
+        node.attribute.extend(write(name, value) for name, value in kept_attributes(match, line).items())
+    return nodes
+
+
+def _inferred(graph: GraphProto, opset: int) -> dict[str, TypeInfo]:
+    model = ModelProto(ir_version=10, graph=graph, opset_import=[OperatorSetIdProto(version=opset)])
     try:
         return shapes.known_types(shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph)
     except shape_inference.InferenceError as error:
@@ -219,6 +243,20 @@ def _check_outputs(match: Match, types: Mapping[str, TypeInfo]) -> None:
             raise Refused(f"'{value.name}' would change its element type")
         if value.dims is not None and after.dims is not None and not _compatible(value.dims, after.dims):
             raise Refused(f"the shape of '{value.name}' would change from {show(value.dims)} to {show(after.dims)}")
+
+
+def _check_sizes(match: Match, types: Mapping[str, TypeInfo]) -> None:
+    """Refuse a replacement that would need far more memory than what it replaces, as far as the shapes are known."""
+    bound = [value for value in match.bindings.values() if value is not None]
+    limit = MADE + COPIES * sum(_elements(value.dims) for value in bound)
+    for name, info in types.items():
+        if _elements(info.dims) > limit:
+            raise Refused(f"its value '{name}' would have {_elements(info.dims):,} elements")
+
+
+def _elements(dims: Dims) -> int:
+    """Return the number of elements as far as it is known: dims without a number count as 1."""
+    return math.prod(dim for dim in dims or () if isinstance(dim, int))
 
 
 def _compatible(before: Dims, after: Dims) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxfuse.errors import RuleError
-from onnxfuse.rulebook.rule import FORM, Rulebook, Text, TextNode
+from onnxfuse.rulebook.rule import FORM, Rule, Rulebook, Text, TextNode
 from onnxfuse.rulebook.syntax.kinds import suggestion
-from onnxfuse.rulebook.syntax.limits import MAX_OPERATORS, MAX_SPELLINGS, MAX_WRITTEN_OUT
+from onnxfuse.rulebook.syntax.limits import MAX_CASES, MAX_OPERATORS, MAX_SPELLINGS, MAX_WRITTEN_OUT
 
 # Forms that call forms; the shipped ones are three deep.
 _MAX_DEPTH = 16
@@ -27,6 +28,30 @@ class _Size:
     ways: int
 
 
+def apart(own: Rulebook, builtin: Mapping[str, tuple[Text, ...]]) -> Rulebook:
+    """Return a user's rules with forms of their own where these have the name of a built-in form.
+
+    Built-in rules go on to call theirs: another forms.toml must not change what they match.
+    """
+    names = {name: f"{name} (own)" for name in own.forms if name in builtin}
+    if not names:
+        return own
+    forms = {names.get(name, name): _calling(texts, names) for name, texts in own.forms.items()}
+    rules = tuple(replace(rule, matches=_calling(rule.matches, names)) for rule in own.rules)
+    return replace(own, rules=rules, forms=forms)
+
+
+def _calling(texts: tuple[Text, ...], names: Mapping[str, str]) -> tuple[Text, ...]:
+    """Return texts that call forms by other names."""
+    return tuple(
+        replace(
+            text,
+            nodes=tuple(replace(n, op=names[n.op]) if n.domain == FORM and n.op in names else n for n in text.nodes),
+        )
+        for text in texts
+    )
+
+
 def check_forms(book: Rulebook) -> None:
     """Check all calls of forms, and how large the match texts are with all spellings of their forms written out.
 
@@ -35,22 +60,42 @@ def check_forms(book: Rulebook) -> None:
     sizes: dict[str, _Size] = {}
     for form in book.forms:
         _measure(form, (), book, sizes)
+    for form, size in sizes.items():
+        _check_size(size, f"form '{form}'")
     total = 0
     for rule in book.rules:
-        for text in rule.matches:
-            place = f"{rule.path}: text '{text.name}'"
-            size = _size(text, place, book, sizes)
+        measured = [_size(text, _place(rule, text), book, sizes) for text in rule.matches]
+        for text, size in zip(rule.matches, measured, strict=True):
+            _check_size(size, _place(rule, text))
             total += size.lines
-            _check_size(size, place, total)
+            if total > MAX_WRITTEN_OUT:
+                raise RuleError(
+                    f"{_place(rule, text)}: with it the rules have more than {MAX_WRITTEN_OUT:,} lines, "
+                    "their forms written out"
+                )
+        _check_cases(rule, sum(size.ways for size in measured))
 
 
-def _check_size(size: _Size, place: str, total: int) -> None:
+def _place(rule: Rule, text: Text) -> str:
+    return f"{rule.path}: text '{text.name}'"
+
+
+def _check_size(size: _Size, place: str) -> None:
     if size.operators > MAX_OPERATORS:
         raise RuleError(f"{place} has more than {MAX_OPERATORS} operators with its forms written out: split the rule")
     if size.ways > MAX_SPELLINGS:
         raise RuleError(f"{place} can be spelled in more than {MAX_SPELLINGS:,} ways: call fewer forms")
-    if total > MAX_WRITTEN_OUT:
-        raise RuleError(f"{place}: with it the rules have more than {MAX_WRITTEN_OUT:,} lines, their forms written out")
+
+
+def _check_cases(rule: Rule, ways: int) -> None:
+    """Refuse a rule that nobody would wait for: each spelling runs with all types, opsets, and in part all samples."""
+    types = math.prod(len(types) for types in rule.types.values())
+    cases = types * len(rule.verified) * (ways + len(rule.samples) * len(rule.matches))
+    if cases > MAX_CASES:
+        raise RuleError(
+            f"{rule.path}: {types} choices of types, {len(rule.verified)} opsets, {ways} spellings and "
+            f"{len(rule.samples)} samples make more than {MAX_CASES:,} cases to verify: take some out"
+        )
 
 
 def _measure(form: str, above: tuple[str, ...], book: Rulebook, sizes: dict[str, _Size]) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from onnxfuse.errors import RuleError
 from onnxfuse.rulebook.checks.check import form_problems, rule_problems
-from onnxfuse.rulebook.forms import check_forms
+from onnxfuse.rulebook.files import FORMS_FILE, check_files, rule_files
+from onnxfuse.rulebook.forms import apart, check_forms
 from onnxfuse.rulebook.library import builtin_rules_dir
 from onnxfuse.rulebook.relevance import Operators, operators, relevant
 from onnxfuse.rulebook.rule import ConstantSpec, Guard, Reject, Requirement, Rule, Rulebook, Sample, Text, TextNode
@@ -18,13 +19,11 @@ from onnxfuse.rulebook.syntax.element_types import ELEMENT_TYPES
 from onnxfuse.rulebook.syntax.guards import parse_guard
 from onnxfuse.rulebook.syntax.keys import FORMS, RULE, SAFETY, STATUS
 from onnxfuse.rulebook.syntax.kinds import Where, suggestion
-from onnxfuse.rulebook.syntax.limits import MAX_NAME, MAX_TOTAL_BYTES
+from onnxfuse.rulebook.syntax.limits import MAX_NAME
 from onnxfuse.rulebook.syntax.source import Source
 from onnxfuse.rulebook.syntax.text import TextError, check_graph, parse_node, parse_text
 
 __all__ = ["ELEMENT_TYPES", "FORMS_FILE", "SAFETY", "STATUS", "load_rulebook", "suggestion"]
-
-FORMS_FILE = "forms.toml"
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -34,21 +33,28 @@ def load_rulebook(
 ) -> Rulebook:
     """Read the built-in rules and those under `paths` (files or folders); a later rule replaces one of the same name.
 
-    `present`: the operators of the model that they are meant for, so that built-in rules which cannot match are not
-    read.  Raises RuleError with file, line and column.
+    The forms of `paths` are for the rules of `paths` alone, whatever the built-in ones are called.  `present`: the
+    operators of the model that they are meant for, so that built-in rules which cannot match are not read.  Raises
+    RuleError with file, line and column.
     """
-    files = [file for path in paths for file in _rule_files(path)]
-    _check_total(files)
-    own = _read(files, checked=False)
-    shipped = _rule_files(builtin_rules_dir()) if builtin else []
+    shipped = rule_files(builtin_rules_dir()) if builtin else []
+    files = [file for path in paths for file in rule_files(path)]
+    check_files(files)
+    own = _read([file for file in files if not _is_shipped_forms(file, shipped)], checked=False)
     wanted = shipped if present is None else _relevant(shipped, {*present, *_emitted(own)})
     base = _read(wanted, checked=present is not None)
+    own = apart(own, base.forms)
     rules = {rule.name: rule for rule in (*base.rules, *own.rules)}
     unread = frozenset(file.stem for file in shipped if file not in wanted) - rules.keys()
     in_order = sorted(rules.values(), key=lambda rule: (rule.order, rule.name))
     book = Rulebook(tuple(in_order), {**base.forms, **own.forms}, unread)
     check_forms(book)
     return book
+
+
+def _is_shipped_forms(file: Path, shipped: Sequence[Path]) -> bool:
+    """Tell whether a file is forms.toml of the built-in rules, whose folder may be given as the user's own."""
+    return file.name == FORMS_FILE and any(file.samefile(other) for other in shipped if other.name == FORMS_FILE)
 
 
 def _read(files: Iterable[Path], *, checked: bool) -> Rulebook:
@@ -69,7 +75,7 @@ def _emitted(book: Rulebook) -> set[str]:
 
 def builtin_operators() -> dict[str, Operators]:
     """Return the operators that each built-in rule speaks of."""
-    files = [file for file in _rule_files(builtin_rules_dir()) if file.name != FORMS_FILE]
+    files = [file for file in rule_files(builtin_rules_dir()) if file.name != FORMS_FILE]
     return {file.stem: operators(file.read_text(encoding="utf-8")) for file in files}
 
 
@@ -77,26 +83,6 @@ def _relevant(shipped: Sequence[Path], present: Collection[str]) -> list[Path]:
     """Return the shipped files that can match in a model with these operators."""
     chosen = relevant(builtin_operators(), present)
     return [file for file in shipped if file.stem in chosen or file.name == FORMS_FILE]
-
-
-def _rule_files(path: Path) -> list[Path]:
-    """Return the rule files of a folder that lie in it: a link must not lead elsewhere."""
-    if path.is_dir():
-        folder = path.resolve()
-        return sorted(file for file in path.rglob("*.toml") if file.resolve().is_relative_to(folder))
-    if not path.exists():
-        raise RuleError(f"{path}: there is no such rule file or folder")
-    return [path]
-
-
-def _check_total(files: Iterable[Path]) -> None:
-    total = 0
-    for file in files:
-        total += file.stat().st_size if file.exists() else 0
-        if total > MAX_TOTAL_BYTES:
-            raise RuleError(
-                f"{file}: with it the rule files have more than {MAX_TOTAL_BYTES // 1024**2} MB: give a folder of rules"
-            )
 
 
 def _read_rule(source: Source, checked: bool) -> Rule:

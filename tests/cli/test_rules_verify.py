@@ -118,7 +118,7 @@ def test_a_report_on_stdout_takes_the_place_of_the_text(verify: FakeVerify, caps
     [
         (["--select", "drpout"], "no rule is called 'drpout'; did you mean 'dropout'?"),
         (["nowhere"], "nowhere: there is no such rule file or folder"),
-        (["."], "there is no rule in .: give rule files, or folders of them"),
+        (["."], ".: there is no rule file (*.toml) in this folder"),
         (["--report", "text:x"], "unknown report format 'text'"),
         (["--report", "json:no/such/folder/x"], "cannot write the report"),
         (["--jobs", "0"], "0 is not in the range x>=1"),

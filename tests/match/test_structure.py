@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -384,3 +386,41 @@ def test_batch_normalization_in_training_mode() -> None:
             opset,
             outputs,
         )
+
+
+def _tree(leaves: int) -> str:
+    """Return lines that add up a0, a1 ... in pairs, and the pairs in pairs: 2 ** (leaves - 1) orders of operands."""
+    names, lines = [f"a{index}" for index in range(leaves)], list[str]()
+    while len(names) > 1:
+        pairs = [(f"t{len(lines) + number}", *names[2 * number : 2 * number + 2]) for number in range(len(names) // 2)]
+        lines += [f"{name} = Add ({first}, {second})" for name, first, second in pairs]
+        names = [name for name, _, _ in pairs]
+    return "  ".join((*lines, f"y = Abs ({names[0]})"))
+
+
+def test_a_search_that_has_no_end_is_given_up_and_says_so() -> None:
+    names = [f"a{index}" for index in range(16)]
+    match = f"({', '.join(names)}) => (y) {{ {_tree(16)} }}"
+    proto = model(f"g ({', '.join(f'float[2] {name}' for name in names)}) => (float[2] y) {{ {_tree(16)} }}")
+    assert tried(proto, match, "\n".join(f'{name} = "T"' for name in names))[0] == 1
+    guards = "\n".join(f'{name} = "T"' for name in names[:-1]) + '\na15 = "const T"'
+    fired, (miss,) = tried(proto, match, guards)
+    assert fired == 0
+    assert miss == (
+        "given up after 20,000 steps: its match text fits here in too many ways; "
+        "until then: a15 ('a15') is not constant"
+    )
+
+
+def test_a_pattern_given_up_often_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnxfuse.match.search.MAX_STEPS", 50)
+    monkeypatch.setattr("onnxfuse.match.search.MAX_GIVEN_UP", 2)
+    names = [f"a{index}" for index in range(8)]
+    body = "  ".join(re.sub(r"\b(t\d+|y)\b", rf"n{number}_\1", _tree(8)) for number in range(4))
+    outputs = [f"float[2] n{number}_y" for number in range(4)]
+    proto = model(f"g ({', '.join(f'float[2] {n}' for n in names)}) => ({', '.join(outputs)}) {{ {body} }}")
+    guards = "\n".join(f'{name} = "T"' for name in names[:-1]) + '\na7 = "const T"'
+    _, misses = tried(proto, f"({', '.join(names)}) => (y) {{ {_tree(8)} }}", guards)
+    assert len(misses) == 4
+    assert sum(miss.startswith("given up after 50 steps") for miss in misses) == 2
+    assert misses.count("not looked for here: it was given up at 2 nodes before") == 2

@@ -86,6 +86,11 @@ def _files() -> Iterator[tuple[str, str, str]]:
     yield "forms in a deep line", "forms.toml", _forms(300)
     yield "a summary for terminals", "a.toml", _rule().replace("two", "\\u001b[31m")
     yield "a summary that turns the text around", "a.toml", _rule().replace("two", "\N{RIGHT-TO-LEFT OVERRIDE}")
+    yield (
+        "more cases than anybody waits for",
+        "a.toml",
+        _rule(head="also = [7, 8, 9, 11, 13]\n" + "".join(f'types.T{i} = ["float", "double"]\n' for i in range(12))),
+    )
     yield "a null byte", "a.toml", _rule(head="# \0")
     yield "a name for terminals", "a\x1b[31m.toml", _rule()
     yield "a name with a space", "a b.toml", _rule()
@@ -130,7 +135,69 @@ def test_a_link_in_a_folder_leads_nowhere_else(tmp_path: Path) -> None:
     folder = tmp_path / "rules"
     folder.mkdir()
     (folder / "a.toml").symlink_to(tmp_path / "elsewhere.toml")
-    assert load_rulebook([folder], builtin=False).rules == ()
+    with pytest.raises(RuleError, match="there is no rule file"):
+        load_rulebook([folder], builtin=False)
+    (folder / "b.toml").write_text(_rule())
+    assert [rule.name for rule in load_rulebook([folder], builtin=False).rules] == ["b"]
+
+
+def test_links_that_lead_round_in_circles_are_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    (folder / "b.toml").write_text(_rule())
+    (folder / "again").symlink_to(folder)
+    assert len(load_rulebook([folder], builtin=False).rules) == 1
+    (folder / "c.toml").symlink_to(folder / "c.toml")
+    with pytest.raises(RuleError, match=r"c\.toml: cannot be read as a rule file"):
+        load_rulebook([folder], builtin=False)
+    with pytest.raises(RuleError, match="there is no such rule file or folder"):
+        load_rulebook([folder / "c.toml"], builtin=False)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no devices here")
+def test_a_device_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").symlink_to("/dev/zero")
+    for path in (Path("/dev/zero"), tmp_path / "a.toml"):
+        with pytest.raises(RuleError, match="no ordinary file"):
+            load_rulebook([path], builtin=False)
+
+
+def test_a_folder_of_everything_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnxfuse.rulebook.files.MAX_VISITED", 20)
+    for number in range(21):
+        (tmp_path / f"{number}.txt").touch()
+    with pytest.raises(RuleError, match="more than 20 files lie in it"):
+        load_rulebook([tmp_path], builtin=False)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0)
+    with pytest.raises(RuleError, match="locked: the folder cannot be read"):
+        load_rulebook([tmp_path], builtin=False)
+
+
+def test_thousands_of_files_are_limited(tmp_path: Path) -> None:
+    for number in range(limits.MAX_FILES + 1):
+        (tmp_path / f"a{number}.toml").touch()
+    with pytest.raises(RuleError, match="more than 2,048 rule files"):
+        load_rulebook([tmp_path], builtin=False)
+
+
+def test_two_rules_of_one_name_in_a_folder_are_an_error(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.toml").write_text(_rule())
+    with pytest.raises(RuleError, match=r"a\.toml has a rule of this name, too"):
+        load_rulebook([tmp_path], builtin=False)
+    assert len(load_rulebook([tmp_path / "one", tmp_path / "two"], builtin=False).rules) == 1
+
+
+def test_forms_that_no_rule_calls_are_limited_too(tmp_path: Path) -> None:
+    (tmp_path / "forms.toml").write_text(_forms(14))
+    (tmp_path / "a.toml").write_text(_rule())
+    with pytest.raises(RuleError, match="can be spelled in more than"):
+        load_rulebook([tmp_path], builtin=False)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")

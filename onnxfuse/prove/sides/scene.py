@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onnxfuse.model.attributes import Attribute
+from onnxfuse.model.budget import Budget
 from onnxfuse.model.constants import run_nodes
 from onnxfuse.prove.sides.draw import draw
 from onnxfuse.rulebook.absence import present_lines
@@ -18,6 +20,7 @@ from onnxfuse.rulebook.fold import computed_from
 from onnxfuse.rulebook.instantiate import instantiate
 from onnxfuse.rulebook.load import ELEMENT_TYPES
 from onnxfuse.rulebook.rule import REST, DimGuard, Rule, Sample, TextNode, is_group
+from onnxfuse.rulebook.syntax.limits import MAX_SAMPLE_ELEMENTS
 
 Shape = tuple[int, ...]
 
@@ -65,6 +68,7 @@ def make_scene(rule: Rule, sample: Sample, types: Mapping[str, int], seed: int, 
     given = {n: v for n, v in sample.attributes.items() if not isinstance(v, Mapping)}
     values = {name: _attribute(rule, name, value) for name, value in given.items()}
     shapes, dims = _shapes(rule, sample, values)
+    _check_sizes(shapes)
     elem_types = {name: _type(rule.inputs[name].type_name, types) for name in shapes}
     weights = {name for name in shapes if rule.inputs[name].const or (more_weights and name != next(iter(shapes)))}
     generator = np.random.default_rng(seed)
@@ -127,6 +131,16 @@ def _shapes(
     return shapes, {n: s if n in lengths and lengths[n] != -1 else s[0] for n, s in named.items()}
 
 
+def _check_sizes(shapes: Mapping[str, Shape]) -> None:
+    """Refuse large inputs before they are drawn: the length of a dim that a sample gives may be that of many."""
+    for name, shape in shapes.items():
+        if prod(shape) > MAX_SAMPLE_ELEMENTS:
+            raise Unusable(
+                f"'{name}' would have the shape {list(shape)}, more than {MAX_SAMPLE_ELEMENTS:,} elements: "
+                "smaller ones show as much"
+            )
+
+
 def _learn(dims: tuple[DimGuard, ...] | None, shape: Shape, lengths: dict[str, int], named: dict[str, Shape]) -> None:
     """Learn what the names of dims mean from an input's shape; -1 as a length marks a single dim."""
     free = len(shape) - sum(1 for dim in dims or () if dim != REST and not is_group(dim))
@@ -180,5 +194,9 @@ def _derived(
     folding = [line for line in lines if constant.issuperset(line.outputs)]
     nodes = instantiate(folding, values, main, rule.rewrite.constants, wide=True)
     feeds = {name: arrays[name] for name in weights}
-    found = dict(zip(names, run_nodes(nodes, feeds, names, rule.rewrite.opset), strict=True))
+    try:
+        results = run_nodes(nodes, feeds, names, rule.rewrite.opset, Budget.of(feeds.values()))
+    except Exception as error:  # weights that do not fit each other, or too much of them
+        raise Unusable(f"what [derive] reads cannot be computed: {error}") from error
+    found = dict(zip(names, results, strict=True))
     return {attribute: _plain(found[source].tolist()) for attribute, source in rule.derive.items()}

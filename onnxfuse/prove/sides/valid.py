@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, ValueInfoProto, numpy_helper, shape_inference
 
 from onnxfuse.prove.sides.draw import draw
+from onnxfuse.rulebook.syntax.limits import MAX_MODEL_ELEMENTS
 
 
 class Invalid(Exception):
@@ -28,10 +30,11 @@ def checked(model: ModelProto, like: Mapping[str, ValueInfoProto] = MappingProxy
     """Return a model with the types of its outputs filled in, after onnx's full check of it.
 
     Where onnx infers no shape for an output, it is declared to be that of the output of another model, `like`.
-    Raises Invalid.
+    Raises Invalid, also where the values of the model would be large.
     """
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        check_size(inferred.graph)
         whole = ModelProto()
         whole.CopyFrom(model)
         del whole.graph.output[:]
@@ -44,15 +47,31 @@ def checked(model: ModelProto, like: Mapping[str, ValueInfoProto] = MappingProxy
     return whole
 
 
+def check_size(graph: GraphProto) -> None:
+    """Refuse a graph whose values, as far as their shapes are known, have too many elements to be run as a test.
+
+    Raises Invalid.
+    """
+    total = 0
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        total += prod(dim.dim_value if dim.HasField("dim_value") else 1 for dim in info.type.tensor_type.shape.dim)
+        if total > MAX_MODEL_ELEMENTS:
+            raise Invalid(
+                f"with '{info.name}' its values have more than {MAX_MODEL_ELEMENTS:,} elements: "
+                "smaller ones show as much"
+            )
+
+
 def parse_graph(text: str) -> GraphProto:
     """Read a graph; a weight that is declared without numbers gets random ones.
 
-    Raises Invalid.
+    Raises Invalid, also where the values that it declares would be large.
     """
     try:
         graph = onnx.parser.parse_graph(text)
     except onnx.parser.ParseError as error:
         raise Invalid(f"its text is no ONNX graph: {last_line(error)}") from error
+    check_size(graph)
     given = {name for node in graph.node for name in node.output}
     declared = [info for info in graph.value_info if info.name not in given]
     generator = np.random.default_rng(0)

@@ -14,6 +14,10 @@ from typing import Final
 MAX_FILE_BYTES: Final = 256 * 1024
 # All files under --rules together; a thousand ordinary rules have half of that.
 MAX_TOTAL_BYTES: Final = 8 * 1024 * 1024
+# Rule files under --rules together: to read as many takes some seconds.
+MAX_FILES: Final = 2048
+# Files and folders that are looked through for rules: a folder with more, such as `/`, is another one than was meant.
+MAX_VISITED: Final = 50_000
 # Brackets within brackets, in TOML and in ONNX text: nobody reads five, and onnx.parser has no end of its own.
 MAX_DEPTH: Final = 32
 # Parts of a dotted key, `conv.group`: the time to read one grows with the square of their number.
@@ -28,8 +32,12 @@ MAX_ENTRIES: Final = 512
 MAX_WRITTEN_OUT: Final = 50_000
 # Ways to choose the spellings of all forms that one match text calls: each is verified on its own.
 MAX_SPELLINGS: Final = 4096
-# Elements of one value of a sample: 4 MB in float; verifying draws several of them.
-MAX_SAMPLE_ELEMENTS: Final = 1 << 20
+# Elements of one input of a sample; those of the shipped rules have some hundreds.
+MAX_SAMPLE_ELEMENTS: Final = 1 << 16
+# Elements of all values together of a model that is made of a sample; hundreds of such models are run.
+MAX_MODEL_ELEMENTS: Final = 1 << 21
+# Cases to be verified of one rule, before those are left out that come to the same: the largest shipped one has 2,000.
+MAX_CASES: Final = 20_000
 # A name of a rule, input, label or attribute.
 MAX_NAME: Final = 64
 # A sentence, such as a summary.
