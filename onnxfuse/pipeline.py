@@ -71,6 +71,7 @@ def optimize(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     rules: Sequence[PathLike] = (),
+    verify_rules: bool = True,
     opset: str | int = "auto",
     provider: str = "auto",
     rtol: float | None = None,
@@ -83,7 +84,8 @@ def optimize(
     """Fuse what the rules match in a model, check the result against the original, and write it to `output` if given.
 
     `model`: a path, or a ModelProto, which is never changed.  `select` and `ignore` are names or globs of rules;
-    `rules` are further rule files or folders.  `opset`: "auto" raises the model to what the fusions found need, "keep"
+    `rules` are further rule files or folders; with `verify_rules` they are proven before they are applied, which takes
+    seconds, once: see `check_rules`.  `opset`: "auto" raises the model to what the fusions found need, "keep"
     never does, a number sets it.  `provider`: "auto", "cuda" or "cpu".  `rtol` and `atol` replace the tolerances that
     each element type has.  `on_mismatch`: where the result differs by more, "undo" leaves out the fusions at fault and
     keeps the others, "fail" names them.  `dry_run`: write nothing.
@@ -95,6 +97,8 @@ def optimize(
     """
     progress("loading", 0, 0)
     original = from_proto(model) if isinstance(model, ModelProto) else load(Path(model))
+    if rules and verify_rules:
+        check_rules(rules, select=select, ignore=ignore, progress=progress)
     steps, patterns = _choose(original.proto, rules, select, ignore)
     target = None if output is None else _check_target(original, Path(output), in_place)
 
@@ -114,6 +118,30 @@ def optimize(
     if not best.attempt.good:
         raise _mismatch(report)
     return Result(report, result, changed, written)
+
+
+def check_rules(
+    rules: Sequence[PathLike],
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    jobs: int | None = 1,
+    progress: Progress = silent,
+) -> None:
+    """Prove the rules of files or folders, those that `select` and `ignore` leave, as `onnxfuse rules verify` does.
+
+    What was proven is remembered in the user's cache folder, by the content of the rules and the versions of what
+    proves them.  `jobs`: processes to use; None: one for each core, 1: none but this one.
+
+    Raises RuleError for a rule that cannot be read, or that fails, with the first case in which it does; UsageError for
+    a name that no rule has.
+    """
+    from onnxfuse.rulebook.load import load_rulebook
+    from onnxfuse.trust import require_proven
+
+    book = load_rulebook([Path(path) for path in rules], present=())
+    chosen = selected([*cleanup.STEPS, *book.unread, *(rule.name for rule in book.rules)], select, ignore)
+    require_proven(book, chosen, jobs=jobs, progress=progress)
 
 
 def _best(attempts: Attempts, validator: Validator | None, opset: str | int, on_mismatch: str) -> Mended:

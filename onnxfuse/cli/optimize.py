@@ -60,6 +60,11 @@ _common = partial(click.option, cls=GroupedOption)
 @_rules("--ignore", metavar="RULE|GLOB", multiple=True, help="Do not use these rules; stronger than --select.")
 @_rules("--rules", metavar="PATH", multiple=True, help="Also use the rules of this file or folder; may be repeated.")
 @_rules(
+    "--verify-rules/--no-verify-rules",
+    default=True,
+    help="Prove the rules of --rules before they are applied; what was proven is remembered.  [default: verify-rules]",
+)
+@_rules(
     "--opset",
     metavar="auto|keep|N",
     type=OpsetType(),

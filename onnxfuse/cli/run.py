@@ -37,12 +37,23 @@ class Session:
 def run(plan: Plan, session: Session) -> int:
     """Do all jobs and return the highest of their exit codes. Raises UsageError and OutputError before any work."""
     check_targets(session.reports, [path for job in plan.jobs for path in (job.model, job.output)])
+    _verify_rules(session)
     outcomes = [_failed(path, error, session) for path, error in plan.failures]
     with OutputFolder(plan.folder if plan.jobs else None):
         outcomes += _optimize_all(plan.jobs, session)
     codes = [outcome.exit_code for outcome in outcomes]
     codes += [_write(target, outcomes, plan.several, session) for target in session.reports]
     return max([*codes, 2 if session.console.lost_output else 0])
+
+
+def _verify_rules(session: Session) -> None:
+    """Prove the user's rules on all cores; `optimize` finds them proven then."""
+    rules, settings = session.settings["rules"], session.settings
+    if rules and settings["verify_rules"]:
+        from onnxfuse.pipeline import check_rules
+
+        with ProgressBar("rules", session.console, session.progress) as bar:
+            check_rules(rules, select=settings["select"], ignore=settings["ignore"], jobs=None, progress=bar)
 
 
 def _optimize_all(jobs: tuple[Job, ...], session: Session) -> list[Outcome]:

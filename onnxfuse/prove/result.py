@@ -29,6 +29,7 @@ KINDS: Mapping[str, str] = {
     "near-miss": "with one thing broken the rule still matches, and the result changes",
     "guard": "a guard without which results change is covered by no reject",
     "type": "a stable rule claims a type that never ran",
+    "crash": "onnxruntime breaks down, or takes far too long or too much memory",
     "form": "two spellings of a form differ",
     "mutant": "a damaged rewrite gives the same results in every sample",
 }

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from onnxfuse.progress import Progress, silent
@@ -18,6 +15,8 @@ from onnxfuse.prove.rejects import prove_rejects
 from onnxfuse.prove.result import FormProof, RuleProof, Verification
 from onnxfuse.prove.sides.scene import type_choices
 from onnxfuse.prove.tally import Tally
+from onnxfuse.prove.workers import BYTES, SECONDS, Workers
+from onnxfuse.rulebook.forms import forms_called
 from onnxfuse.rulebook.rule import Rule, Rulebook
 from onnxfuse.rulebook.select import selected
 
@@ -48,6 +47,7 @@ def verify(
     book: Rulebook,
     *,
     names: Sequence[str] = (),
+    forms: Collection[str] | None = None,
     jobs: int | None = None,
     seed: int = 0,
     exhaustive: bool = False,
@@ -55,6 +55,7 @@ def verify(
 ) -> Verification:
     """Verify the rules of a book whose names match `names` (names or globs; all, if there are none), and its forms.
 
+    `forms`: the forms to verify; None: those that the rules call, with all rules all there are.
     `jobs`: processes to use; None: one for each core, 1: none but this one.  `seed` draws the data.
     `exhaustive`: every spelling at every opset with every sample, and every near miss of each; without it they are
     dealt out so that all of them come, but not in every combination.  Raises UsageError for a name that no rule has.
@@ -63,7 +64,8 @@ def verify(
     chosen = selected([rule.name for rule in book.rules], names, ())
     rules = [rule for rule in book.rules if rule.name in chosen]
     parts = [part for rule in rules for part in _parts(rule)]
-    parts += [_Part("form", name, {}) for name in _forms_used(book, rules)]
+    wanted = _forms_used(book, rules) if forms is None else sorted(forms)
+    parts += [_Part("form", name, {}) for name in wanted]
     outcomes: list[tuple[_Part, _Outcome]] = []
     for part, outcome in _run(_Setting(book, seed, exhaustive), parts, jobs or os.cpu_count() or 1):
         outcomes.append((part, outcome))
@@ -101,43 +103,25 @@ def _forms_used(book: Rulebook, rules: Sequence[Rule]) -> list[str]:
     """Return the forms that the rules call, or that a form so called calls; all of them if all rules are verified."""
     if len(rules) == len(book.rules):
         return sorted(book.forms)
-    found: set[str] = set()
-    texts = [text for rule in rules for text in rule.matches]
-    while texts:
-        for node in texts.pop().nodes:
-            if node.op in book.forms and node.domain and node.op not in found:
-                found.add(node.op)
-                texts += book.forms[node.op]
-    return sorted(found)
+    return forms_called([text for rule in rules for text in rule.matches], book)
 
 
 def _run(setting: _Setting, parts: Sequence[_Part], jobs: int) -> Iterator[tuple[_Part, _Outcome]]:
+    """Yield the parts with what they come to, as they are done."""
     if jobs == 1 or len(parts) == 1:
         for part in parts:
             yield part, _prove(setting, part)
         return
-    # A process that has threads must not be forked: onnxruntime and the caller may have started some.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(parts)), context, _start_worker, (setting,)) as pool:
-        waiting: dict[Future[_Outcome], _Part] = {pool.submit(_work, part): part for part in parts}
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
+    yield from Workers(_prove, setting, _broken, jobs).run(parts)
 
 
-_worker: list[_Setting] = []
-
-
-def _start_worker(setting: _Setting) -> None:
-    # The many small graphs are freed part by part: to look for cycles meanwhile, or among the modules, takes long.
-    gc.disable()
-    gc.freeze()
-    _worker.append(setting)
-
-
-def _work(part: _Part) -> _Outcome:
-    outcome = _prove(_worker[0], part)
-    gc.collect()
-    return outcome
+def _broken(part: _Part) -> _Outcome:
+    """Return what a part comes to that ends its process."""
+    case = part.kind if part.kind in ("form", "rejects") else f"{part.kind}, sample {part.sample + 1}"
+    message = f"onnxruntime breaks down, or a case takes more than {SECONDS} s or {BYTES >> 30} GB"
+    tally = Tally()
+    tally.problem("crash", case, message)
+    return FormProof(part.name, 0, problems=tuple(tally.problems)) if part.kind == "form" else tally
 
 
 def _prove(setting: _Setting, part: _Part) -> _Outcome:
@@ -161,7 +145,9 @@ def _rule_proof(rule: Rule, outcomes: Sequence[_Outcome]) -> RuleProof:
     for outcome in outcomes:
         if isinstance(outcome, Tally):
             total.add(outcome)
-    if rule.status == "stable":
+    if not rule.samples:
+        total.problem("instance", "no sample", "nothing shows that the two sides agree: add a [[sample]]")
+    elif rule.status == "stable":
         claimed = [(variable, elem_type) for variable, types in rule.types.items() for elem_type in types]
         for variable, elem_type in claimed:
             if (variable, elem_type) not in total.types:

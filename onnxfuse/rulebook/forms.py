@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from onnxfuse.errors import RuleError
@@ -50,6 +50,18 @@ def _calling(texts: tuple[Text, ...], names: Mapping[str, str]) -> tuple[Text, .
         )
         for text in texts
     )
+
+
+def forms_called(texts: Iterable[Text], book: Rulebook) -> list[str]:
+    """Return the forms that texts call, and those that these call."""
+    found: set[str] = set()
+    left = list(texts)
+    while left:
+        for node in left.pop().nodes:
+            if node.domain == FORM and node.op in book.forms and node.op not in found:
+                found.add(node.op)
+                left += book.forms[node.op]
+    return sorted(found)
 
 
 def check_forms(book: Rulebook) -> None:

@@ -47,7 +47,7 @@ def load_rulebook(
     rules = {rule.name: rule for rule in (*base.rules, *own.rules)}
     unread = frozenset(file.stem for file in shipped if file not in wanted) - rules.keys()
     in_order = sorted(rules.values(), key=lambda rule: (rule.order, rule.name))
-    book = Rulebook(tuple(in_order), {**base.forms, **own.forms}, unread)
+    book = Rulebook(tuple(in_order), {**base.forms, **own.forms}, unread, frozenset(own.forms))
     check_forms(book)
     return book
 

@@ -144,9 +144,11 @@ class Rule:
 class Rulebook:
     """Rules in the order in which they are tried, and the forms that their match texts call.
 
-    `unread` are the names of further built-in rules that were left out, since they cannot match.
+    `unread` are the names of further built-in rules that were left out, since they cannot match.  `own_forms` are the
+    names of the forms that are not built in.
     """
 
     rules: tuple[Rule, ...]
     forms: Mapping[str, tuple[Text, ...]]
     unread: frozenset[str] = frozenset()
+    own_forms: frozenset[str] = frozenset()

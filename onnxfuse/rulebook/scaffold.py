@@ -56,7 +56,7 @@ text = \'\'\'
 }}
 \'\'\'
 
-[[sample]]  # both sides are run on these shapes and compared; give several, of different rank
+{draw}[[sample]]  # both sides are run on these shapes and compared; give several, of different rank
 shapes = {{ {shapes} }}
 
 [[reject]]  # a graph that must stay as it is, and why; at least one for each guard
@@ -104,6 +104,7 @@ def scaffold(op: str) -> str:
         first=first,
         call=call.text,
         inner=", ".join(["m", *others]),
+        draw=_draw(call),
         shapes=", ".join(f"{name} = [{dims}]" for name, dims in shapes.items()),
         parameters=_parameters(call, shapes),
         result=result,
@@ -111,8 +112,16 @@ def scaffold(op: str) -> str:
     )
 
 
+def _draw(call: _Call) -> str:
+    """Return the section that keeps whole numbers small, which may be indices of a sample's dims."""
+    lines = "".join(f"{name} = [0, 2]\n" for name, type_ in call.inputs.items() if type_ == "int64")
+    return f"[draw]  # the range of test data, from the first number up to the second\n{lines}\n" if lines else ""
+
+
 def _call(op: str) -> _Call:
     known = {found.name for found in defs.get_all_schemas() if not found.domain}
+    if op in schema.IMPURE:
+        raise UsageError(f"no rule can be begun with {op}: it gives another value each time; take one such as Relu")
     if op not in known:
         raise UsageError(f"ONNX has no operator '{op[:MAX_NAME]}'{suggestion(op, known)}")
     found = schema.schema(op, PORTABLE.max_opset)

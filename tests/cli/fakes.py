@@ -24,6 +24,7 @@ class FakePipeline:
     report: Report = field(default_factory=sample_report)
     errors: dict[str, BaseException] = field(default_factory=dict)
     calls: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
+    checked: list[tuple[tuple[str, ...], dict[str, Any]]] = field(default_factory=list)
     work: Callable[..., None] = lambda **settings: None
 
     def optimize(self, model: Path, **settings: Any) -> FakeResult:
@@ -36,9 +37,12 @@ class FakePipeline:
         described = replace(self.report.model, path=model.as_posix(), output=settings["output"].as_posix())
         return FakeResult(replace(self.report, model=described))
 
+    def check_rules(self, rules: tuple[str, ...], **asked: Any) -> None:
+        self.checked.append((rules, asked))
+
     def as_module(self) -> types.ModuleType:
         module = types.ModuleType("onnxfuse.pipeline")
-        module.__dict__["optimize"] = self.optimize
+        module.__dict__.update(optimize=self.optimize, check_rules=self.check_rules)
         return module
 
 

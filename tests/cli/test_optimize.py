@@ -29,6 +29,7 @@ _DEFAULTS = {
     "select": (),
     "ignore": (),
     "rules": (),
+    "verify_rules": True,
     "opset": "auto",
     "provider": "auto",
     "rtol": None,
@@ -42,7 +43,7 @@ _DEFAULTS = {
 def _settings(pipeline: FakePipeline, *args: str) -> dict[str, object]:
     assert main(["optimize", "a.onnx", *args]) == 0
     settings = pipeline.calls[0][1]
-    del settings["progress"]
+    settings.pop("progress", None)
     return settings
 
 
@@ -56,6 +57,7 @@ def test_defaults(pipeline: FakePipeline, folder: Path) -> None:
         (["--select", "conv-*", "--select", "gelu-erf, layernorm"], "select", ("conv-*", "gelu-erf", "layernorm")),
         (["--ignore", "gelu-*"], "ignore", ("gelu-*",)),
         (["--rules", "one.toml", "--rules", "more,rules"], "rules", ("one.toml", "more,rules")),
+        (["--no-verify-rules"], "verify_rules", False),
         (["--opset", "keep"], "opset", "keep"),
         (["--opset", "20"], "opset", 20),
         (["--no-validate"], "validate", False),
@@ -72,6 +74,19 @@ def test_options_reach_the_pipeline(
     pipeline: FakePipeline, folder: Path, args: list[str], name: str, value: object
 ) -> None:
     assert _settings(pipeline, *args) == {**_DEFAULTS, "output": Path("a.opt.onnx"), name: value}
+
+
+def test_rules_are_proven_on_all_cores_before_any_model(pipeline: FakePipeline, folder: Path) -> None:
+    _settings(pipeline, "--rules", "mine", "--select", "a", "--ignore", "b")
+    ((rules, asked),) = pipeline.checked
+    assert rules == ("mine",)
+    assert (asked["select"], asked["ignore"], asked["jobs"]) == (("a",), ("b",), None)
+
+
+def test_rules_are_not_proven_without_any_or_if_the_user_says_so(pipeline: FakePipeline, folder: Path) -> None:
+    _settings(pipeline)
+    _settings(pipeline, "--rules", "mine", "--no-verify-rules")
+    assert pipeline.checked == []
 
 
 def test_in_place_writes_to_the_model(pipeline: FakePipeline, folder: Path) -> None:

@@ -86,7 +86,7 @@ def test_an_output_that_is_read_before_the_last_matched_node(tmp_path: Path) -> 
     rule = rule_file(tmp_path, *PAIR, 'x = "T"\na = "T"\nb = "T"', head="opset = 18\nalso = [13]")
     text = """g (float[2,4] x, float[2,4] a) => (float[2,4] y, float[2,4] q) {
         z = Mul (x, a)  q = Neg (z)  b = Abs (q)  y = Add (z, b) }"""
-    result = optimize(model(text), validate=False, rules=[rule], select=["test-rule"])
+    result = optimize(model(text), validate=False, rules=[rule], verify_rules=False, select=["test-rule"])
     onnx.checker.check_model(result.model, full_check=True)
     assert ops(result.model) in ({"Mul": 1, "Neg": 1, "Abs": 1, "Sum": 1}, {"Mul": 1, "Neg": 1, "Abs": 1, "Add": 1})
 

@@ -225,7 +225,7 @@ def test_the_longest_text_that_is_allowed_can_be_searched(tmp_path: Path) -> Non
     (tmp_path / "a.toml").write_text(_rule(match=chain))
     graph = onnx.parser.parse_graph("g " + chain.replace("(x) => (y)", "(float[2] x) => (float[2] y)", 1))
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
-    result = optimize(model, rules=[tmp_path], select=["a"], validate=False)
+    result = optimize(model, rules=[tmp_path], verify_rules=False, select=["a"], validate=False)
     assert len(result.model.graph.node) == 1
 
 
