@@ -103,14 +103,14 @@ class Matcher:
         """Return the match of a pattern whose first output `root` gives; a near miss; or None."""
         arguments = self.view(root).arguments
         for line in pattern.roots[root.domain, root.op]:
-            if _plausible(line, arguments) or (line.commutes and _plausible(line, arguments[::-1])):
+            if plausible(line, arguments) or (line.commutes and plausible(line, arguments[::-1])):
                 return self._searched(pattern, root)
         return None
 
     def _searched(self, pattern: Pattern, root: Node) -> Match | Miss | None:
         if self._given_up[pattern] >= MAX_GIVEN_UP:
             return Miss(pattern, root, (f"not looked for here: it was given up at {MAX_GIVEN_UP} nodes before",))
-        search = _Search(pattern, root, self)
+        search = Search(pattern, root, self)
         found = search.run()
         self._given_up[pattern] += search.given_up
         return found
@@ -132,7 +132,9 @@ class Matcher:
         return self._literals
 
 
-class _Search:
+class Search:
+    """One search for a pattern at one node."""
+
     def __init__(self, pattern: Pattern, root: Node, matcher: Matcher) -> None:
         self._pattern, self._root, self._matcher = pattern, root, matcher
         self._state = _State()
@@ -253,7 +255,7 @@ class _Search:
 
     def _match_node(self, line: Line, node: Node, name: str, value: Tensor, rest: _Goals) -> bool:
         arguments = self._matcher.view(node).arguments
-        orders = [order for order in _orders(line, arguments) if _plausible(line, order)]
+        orders = self._orders(line, arguments)
         if not orders or line.text.outputs.index(name) != _index(value, node.outputs):
             return False
         mark = len(self._state.trail)
@@ -265,27 +267,29 @@ class _Search:
         self._state.undo(mark)
         return False
 
+    def _orders(self, line: Line, arguments: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
+        """Return the orders in which arguments may be those of a line."""
+        return [order for order in orders_of(line, arguments) if plausible(line, order)]
+
     def _means_same(self, line: Line, node: Node) -> bool:
         """Tell whether an operator means here what it means at an opset for which the rule is verified."""
         return bool(node.domain) or schema.since(node.op, node.opset) in line.versions
 
     def _match_attributes(self, line: Line, node: Node) -> bool:
-        actual, text = self._matcher.view(node).attributes, line.text
-        expected = schema.defaults(text.op, self._pattern.opset, text.domain)
+        actual = self._matcher.view(node).attributes
+        return all(self._match_attribute(line, node, name, actual) for name in {**actual, **line.text.attributes})
+
+    def _match_attribute(self, line: Line, node: Node, name: str, actual: Mapping[str, Attribute | None]) -> bool:
+        expected = schema.defaults(line.text.op, self._pattern.opset, line.text.domain)
         rank = axes_rank(node)
-        for name in {**actual, **text.attributes}:
-            value = actual.get(name, expected.get(name))  # one that came later is what it means by default
-            wanted = text.attributes.get(name)
-            if isinstance(wanted, Bound):
-                bound = self._default(wanted.name, name, rank) if value is None else value
-                if not self._bind_attribute(wanted.name, normalise(bound, rank) if name in schema.AXES else bound):
-                    return False
-            elif wanted is not None:
-                if not _same(name, value, wanted, rank):
-                    return False
-            elif not line.keeps and not _same(name, value, _silent(name, node, expected), rank):
-                return False
-        return True
+        value = actual.get(name, expected.get(name))  # one that came later is what it means by default
+        wanted = line.text.attributes.get(name)
+        if isinstance(wanted, Bound):
+            bound = self._default(wanted.name, name, rank) if value is None else value
+            return self._bind_attribute(wanted.name, normalise(bound, rank) if name in schema.AXES else bound)
+        if wanted is None and line.keeps:
+            return True
+        return _same(name, value, _silent(name, node, expected) if wanted is None else wanted, rank)
 
     def _accept(self) -> bool:
         """Check what is left to check once the structure is there; True if the match stands."""
@@ -350,11 +354,12 @@ def _is_absent(value: Tensor) -> bool:
     return not value.name and isinstance(value, Value)
 
 
-def _orders(line: Line, arguments: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], ...]:
+def orders_of(line: Line, arguments: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], ...]:
+    """Return the arguments of a node as they are and, where the operator commutes, the other way round."""
     return (arguments, arguments[::-1]) if line.commutes and len(arguments) == 2 else (arguments,)
 
 
-def _plausible(line: Line, arguments: tuple[Tensor, ...]) -> bool:
+def plausible(line: Line, arguments: tuple[Tensor, ...]) -> bool:
     """Tell whether each argument that another line gives comes from such an operator, and each number is constant."""
     for index in line.numbers:
         if index >= len(arguments) or not arguments[index].constant:
