@@ -10,6 +10,7 @@ from onnx import TensorProto
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.constants import above
 from onnxfuse.model.graph import Dims, Tensor, Value
+from onnxfuse.model.shapes import made_up
 from onnxfuse.rulebook.rule import ANY, ONES, REST, DimGuard, Guard, Rule, is_group
 from onnxfuse.rulebook.syntax.element_types import ELEMENT_TYPES
 
@@ -167,11 +168,13 @@ def known_dims(value: Tensor) -> tuple[Known, ...]:
 
 def show(dims: Dims) -> str:
     """Return dims as text: `[2, n, ?]`."""
-    return "[...]" if dims is None else "[" + ", ".join("?" if dim is None else str(dim) for dim in dims) + "]"
+    if dims is None:
+        return "[...]"
+    return "[" + ", ".join("?" if dim is None or made_up(dim) else str(dim) for dim in dims) + "]"
 
 
 def _show(dim: Known) -> str:
-    return "an unknown dim" if isinstance(dim, tuple) else str(dim)
+    return "an unknown dim" if isinstance(dim, tuple) or made_up(dim) else str(dim)
 
 
 def _type_name(elem_type: int) -> str:

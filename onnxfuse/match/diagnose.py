@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
+from onnxfuse.match.conditions import show
 from onnxfuse.match.pattern import Capture, Line, Literal, Pattern
 from onnxfuse.match.search import Match, Matcher, Search, orders_of, plausible
+from onnxfuse.model import schema
 from onnxfuse.model.attributes import Attribute
 from onnxfuse.model.graph import Node, Tensor
 from onnxfuse.rulebook.rule import Bound
 
 _Goals: TypeAlias = "tuple[str, Tensor, Node | None, _Goals] | None"
+
+# A constant of more elements is shown by its shape.
+_SHOWN_ELEMENTS = 4
 
 
 class _Kind(IntEnum):
@@ -58,8 +63,10 @@ def diagnose(pattern: Pattern, root: Node, matcher: Matcher) -> Obstacle | None:
     whole = smallest(pattern)
     if found is not None:
         return Obstacle(pattern, root, root, search.whole or (root,), whole, found.reasons)
+    if search.best is None:
+        return None
     best = search.best
-    return best and Obstacle(pattern, root, best.node, best.matched, max(whole, len(best.matched) + 1), (best.reason,))
+    return Obstacle(pattern, root, best.node, best.matched, max(whole, len(best.matched) + 1), (best.reason,))
 
 
 def smallest(pattern: Pattern) -> int:
@@ -93,6 +100,7 @@ class _Diagnosis(Search):
         super().__init__(pattern, root, matcher)
         self.best: _Stop | None = None
         self.whole: tuple[Node, ...] = ()
+        self._reader = root  # of the value that was bound last
 
     def _stop(self, kind: _Kind, node: Node | None, reason: str) -> None:
         best = self.best
@@ -109,6 +117,7 @@ class _Diagnosis(Search):
         return stands
 
     def _bind(self, name: str, value: Tensor, reader: Node | None) -> bool:
+        self._reader = reader or self._root
         bound = super()._bind(name, value, reader)
         if not bound and name not in self._pattern.constants and reader is not None:
             other = self._state.bindings.get(name)
@@ -119,19 +128,32 @@ class _Diagnosis(Search):
     def _bind_constant(self, name: str, value: Tensor, reader: Node | None) -> bool:
         bound = super()._bind_constant(name, value, reader)
         if not bound and reader is not None:
-            wanted = _spelled(self._pattern.constants[name])
+            wanted = self._wanted(self._pattern.constants[name])
             if value.constant:
-                reason = f"{_value(value)} of {_label(reader)} is {self._shown(value)}, the rule wants {wanted}"
-                self._stop(_Kind.NUMBER, reader, reason)
+                what = f"'{value.name or self._argument(value, reader)}' of {_label(reader)} is {self._shown(value)}"
+                self._stop(_Kind.NUMBER, reader, f"{what}, the rule wants {wanted}")
             else:
-                reason = f"{_label(reader)} reads {_value(value)}, the rule wants the constant {wanted}"
+                reason = f"{_label(reader)} reads {_value(value)}, the rule wants {wanted} there"
                 self._stop(_Kind.CONSTANT, reader, reason)
         return bound
 
+    def _argument(self, value: Tensor, reader: Node) -> str:
+        """Return the name of the attribute that is seen as an argument."""
+        arguments = self._matcher.view(reader).arguments
+        return schema.argument_name(reader.op, next(i for i, other in enumerate(arguments) if other is value))
+
+    def _wanted(self, wanted: Literal | Capture) -> str:
+        if isinstance(wanted, Literal):
+            return _spelled(wanted)
+        known = self._state.attributes.get(wanted.attribute)
+        if known is not None:
+            return f"{_plain(known)} ('{wanted.attribute}', as elsewhere)"
+        return f"{'constants' if wanted.kind == 'value_ints' else 'one constant'} ('{wanted.attribute}')"
+
     def _shown(self, value: Tensor) -> str:
         array = self._matcher.constants.small(value)
-        if array is None:
-            return "a large constant"
+        if array is None or array.size > _SHOWN_ELEMENTS:
+            return f"a constant of shape {show(value.dims)}"
         return f"{array.item():.7g}" if array.size == 1 and array.dtype.kind == "f" else str(array.tolist())
 
     def _descend(self, name: str, value: Tensor, rest: _Goals) -> bool:
@@ -142,15 +164,15 @@ class _Diagnosis(Search):
 
     def _look_above(self, value: Tensor, lines: tuple[Line, ...]) -> None:
         """Note why no line of the text can give a value, if none can."""
-        node = value.producer
-        ops = " or ".join(sorted({line.text.op for line in lines}))
+        node, reads = value.producer, f"{_label(self._reader)} reads {_value(value)}"
+        wanted = f"the rule wants it from {' or '.join(sorted({line.text.op for line in lines}))}"
         if node is None:
-            what = "is a constant" if value.constant else "is an input of the graph"
-            self._stop(_Kind.OPERATOR, None, f"{_value(value)} {what}, the rule wants it from {ops}")
+            what = "a constant" if value.constant else "an input of the graph"
+            self._stop(_Kind.OPERATOR, self._reader, f"{reads}, {what}: {wanted}")
         elif node.scope is not self._root.scope:
-            self._stop(_Kind.OPERATOR, node, f"{_value(value)} is computed outside of this graph, by {_label(node)}")
+            self._stop(_Kind.OPERATOR, node, f"{reads}, which {_label(node)} gives outside of this graph")
         elif (node.domain, node.op) not in {line.op for line in lines}:
-            self._stop(_Kind.OPERATOR, node, f"{_value(value)} comes from {_label(node)}, the rule wants it from {ops}")
+            self._stop(_Kind.OPERATOR, node, f"{reads} from {_label(node)}: {wanted}")
 
     def _means_same(self, line: Line, node: Node) -> bool:
         same = super()._means_same(line, node)
@@ -163,7 +185,9 @@ class _Diagnosis(Search):
         if not same:
             wanted = line.text.attributes.get(name)
             other = self._state.attributes.get(wanted.name) if isinstance(wanted, Bound) else wanted
-            shown = "its default" if other is None else _plain(other)
+            if wanted is None:
+                other = schema.defaults(line.text.op, self._pattern.opset, line.text.domain).get(name)
+            shown = "another" if other is None else _plain(other)
             reason = f"'{name}' of {_label(node)} is {_plain(actual.get(name))}, the rule wants {shown}"
             self._stop(_Kind.ATTRIBUTE, node, reason)
         return same
@@ -177,9 +201,7 @@ def _value(value: Tensor) -> str:
     return f"'{value.name}'" if value.name else "a value without a name"
 
 
-def _spelled(wanted: Literal | Capture) -> str:
-    if isinstance(wanted, Capture):
-        return f"{'numbers' if wanted.kind == 'value_ints' else 'one number'} ('{wanted.attribute}')"
+def _spelled(wanted: Literal) -> str:
     if isinstance(wanted.value, tuple):
         return str(list(wanted.value))
     return f"{wanted.value:.7g}" + (f" within {wanted.rtol:g} of it" if wanted.rtol else "")

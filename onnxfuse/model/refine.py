@@ -80,12 +80,9 @@ def _learn_elements(node: Node, value: Value, constants: Constants) -> None:
 def _merged(known: Dims, told: Dims) -> Dims:
     if known is None or told is None or len(known) != len(told):
         return told if known is None else known
-    return tuple(b if a is None or (_made_up(a) and b is not None) else a for a, b in zip(known, told, strict=True))
-
-
-def _made_up(dim: int | str) -> bool:
-    """Tell whether a dim is a name that onnx's inference invented."""
-    return isinstance(dim, str) and dim.startswith("unk__")
+    return tuple(
+        b if a is None or (shapes.made_up(a) and b is not None) else a for a, b in zip(known, told, strict=True)
+    )
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:

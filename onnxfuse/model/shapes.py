@@ -72,6 +72,11 @@ def _says(dim: Dim) -> bool:
     return isinstance(dim, int) or (dim is not None and not dim.startswith("unk__"))
 
 
+def made_up(dim: Dim) -> bool:
+    """Tell whether a dim is a name that onnx's inference invented."""
+    return isinstance(dim, str) and dim.startswith("unk__")
+
+
 def read_type(type_proto: TypeProto) -> TypeInfo:
     """Return what a TypeProto says of a tensor; UNKNOWN for sequences, optionals and other non-tensors."""
     if not type_proto.HasField("tensor_type"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import NoReturn, TypeAlias
 
@@ -75,6 +75,7 @@ class _Rewriter:
         self._splicer = Splicer(model, self._constants)
         self._trace = Trace()
         self._misses: dict[tuple[str, Node], str] = {}
+        self._refusals: dict[tuple[str, Node], str] = {}  # of these, where the pattern stood
         self._asking = False  # whether only fusions that need a higher opset are looked for, and none is made
         self._asked: set[int] = set()  # the opsets that they need
         self._depth = max((pattern.depth for pattern in patterns), default=1)
@@ -118,9 +119,8 @@ class _Rewriter:
             for fusion, touched in fold_constants(self._model, self._constants):
                 self._changed(fusion, touched)
         self._drain(limit, len(nodes))
-        self._trace.near_misses = [
-            NearMiss(rule, node.label(), reason) for (rule, node), reason in self._misses.items() if node.alive
-        ]
+        self._trace.near_misses = list(_still_there(self._misses))
+        self._trace.refusals = list(_still_there(self._refusals))
         return self._trace
 
     def _ask(self, nodes: Sequence[Node]) -> None:
@@ -190,6 +190,7 @@ class _Rewriter:
             fusion, nodes = self._splicer.splice(match, replacement)
         except Refused as refusal:
             self._note_miss(match.rule, match.root, str(refusal))
+            self._refusals.setdefault((match.rule.name, match.root), str(refusal))
             return False
         self._changed(fusion, [*nodes, *readers])
         return True
@@ -216,6 +217,12 @@ class _Rewriter:
 
     def _note_miss(self, rule: Rule, node: Node, reason: str) -> None:
         self._misses.setdefault((rule.name, node), reason)
+
+
+def _still_there(misses: Mapping[tuple[str, Node], str]) -> Iterator[NearMiss]:
+    for (rule, node), reason in misses.items():
+        if node.alive:
+            yield NearMiss(rule, node.label(), reason)
 
 
 def emits_newer(rule: Rule, opset: int) -> bool:

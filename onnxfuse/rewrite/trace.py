@@ -80,10 +80,11 @@ class NearMiss:
 
 @dataclass
 class Trace:
-    """All that happened to a model, in order, and what almost happened."""
+    """All that happened to a model, in order, and what almost happened; ``refusals`` are the near misses that stood."""
 
     fusions: list[Fusion] = field(default_factory=list)
     near_misses: list[NearMiss] = field(default_factory=list)
+    refusals: list[NearMiss] = field(default_factory=list)
 
 
 def records(nodes: Sequence[Node]) -> tuple[NodeRecord, ...]:
