@@ -18,7 +18,9 @@ from onnxfuse.model.patch import patched, with_weights_apart
 from onnxfuse.progress import Progress
 from onnxfuse.report.survey import default_opset
 from onnxfuse.rewrite.engine import HigherOpset, rewrite
-from onnxfuse.rewrite.trace import Site, Trace
+from onnxfuse.rewrite.flatten import flatten
+from onnxfuse.rewrite.leftovers import drop_unused
+from onnxfuse.rewrite.trace import Fusion, Site, Trace
 from onnxfuse.targets import PORTABLE
 
 if TYPE_CHECKING:
@@ -117,14 +119,29 @@ class _Rewriting:
         """Return the model rewritten."""
         self._ceiling = PORTABLE.max_opset if opset == "auto" else 0
         wanted = opset if isinstance(opset, int) else default_opset(self._original.proto)
-        start = self._original
-        if wanted is not None and wanted != default_opset(start.proto):
-            start = _raised(start, wanted)
-        editable, start = self._rewrite(start)
-        return patched(editable) if self.trace.fusions else start
+        base, fusions = self._flattened(self._original)
+        start = base
+        if wanted is not None and wanted != default_opset(base.proto):
+            start = _raised(base, wanted)
+        while True:
+            editable, start = self._rewrite(base, start)
+            result = patched(editable) if self.trace.fusions else start
+            fusions += self.trace.fusions
+            # Rules may have shown what a condition is.
+            base, flattened = self._flattened(result) if self.trace.fusions else (result, [])
+            if not flattened:
+                break
+            fusions += flattened
+            start = base
+        result, unused = drop_unused(result, self._steps)
+        self.trace.fusions = [*fusions, *unused]
+        return result
 
-    def _rewrite(self, start: ModelFile) -> tuple[EditableModel, ModelFile]:
-        """Rewrite a model, from its start again at a higher opset as often as a fusion needs one."""
+    def _flattened(self, file: ModelFile) -> tuple[ModelFile, list[Fusion]]:
+        return flatten(file, self._steps, {op for pattern in self._patterns for op in pattern.operators})
+
+    def _rewrite(self, base: ModelFile, start: ModelFile) -> tuple[EditableModel, ModelFile]:
+        """Rewrite a model from `start`: `base` itself, or that at a higher opset, as often as a fusion needs one."""
         editable = None
         while True:
             editable = EditableModel(start, editable)
@@ -135,18 +152,18 @@ class _Rewriting:
                     steps=self._steps,
                     max_opset=self._ceiling,
                     permits=self._permits,
-                    ask_first=start is self._original,
+                    ask_first=start is base,
                     progress=self._progress,
                 )
             except HigherOpset as need:
-                start = self._raise(start, need.opset)
+                start = self._raise(base, start, need.opset)
             else:
                 return editable, start
 
-    def _raise(self, start: ModelFile, opset: int) -> ModelFile:
-        """Return the original at a higher opset; where that cannot be, note why, ask no more, and return `start`."""
+    def _raise(self, base: ModelFile, start: ModelFile, opset: int) -> ModelFile:
+        """Return `base` at a higher opset; where that cannot be, note why, ask no more, and return `start`."""
         try:
-            return _raised(self._original, opset)
+            return _raised(base, opset)
         except OpsetError as error:
             self.notes.append(f"the opset is kept below {opset}, which fusions need: {error}")
             self._ceiling = opset - 1

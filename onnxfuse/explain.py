@@ -19,7 +19,7 @@ from onnxfuse.model.graph import Node
 from onnxfuse.pipeline import PathLike
 from onnxfuse.progress import Progress, silent
 from onnxfuse.report.explanation import Explanation, WhyNot
-from onnxfuse.rewrite.cleanup import STEPS
+from onnxfuse.rewrite.steps import STEPS
 from onnxfuse.rewrite.trace import Fusion
 from onnxfuse.rulebook.load import load_rulebook
 from onnxfuse.rulebook.select import selected

@@ -20,7 +20,7 @@ from onnxfuse.model.save import copy, save
 from onnxfuse.progress import Progress, silent
 from onnxfuse.report.record import ModelRecord, Report
 from onnxfuse.report.survey import survey_ops
-from onnxfuse.rewrite import cleanup
+from onnxfuse.rewrite.steps import STEPS
 from onnxfuse.rewrite.trace import Fusion
 from onnxfuse.rulebook.select import selected
 
@@ -140,7 +140,7 @@ def check_rules(
     from onnxfuse.trust import require_proven
 
     book = load_rulebook([Path(path) for path in rules], present=())
-    chosen = selected([*cleanup.STEPS, *book.unread, *(rule.name for rule in book.rules)], select, ignore)
+    chosen = selected([*STEPS, *book.unread, *(rule.name for rule in book.rules)], select, ignore)
     require_proven(book, chosen, jobs=jobs, progress=progress)
 
 
@@ -169,9 +169,9 @@ def _choose(
     else:
         library = builtin_library()
         patterns, known = library.for_model(present), set(library.operators)
-    names = selected([*cleanup.STEPS, *sorted(known)], select, ignore)
+    names = selected([*STEPS, *sorted(known)], select, ignore)
     chosen = tuple(pattern for pattern in patterns if pattern.rule.name in names)
-    return names & frozenset(cleanup.STEPS), chosen
+    return names & frozenset(STEPS), chosen
 
 
 def _check_target(original: ModelFile, output: Path, in_place: bool) -> Path:

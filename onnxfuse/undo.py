@@ -171,7 +171,7 @@ def _guilty(suspects: Sequence[_Suspect], allowed: Callable[[Sequence[_Suspect]]
 
 def _is_rule(fusion: Fusion) -> bool:
     """Tell a rule's work from that of a clean-up step, which is left out altogether if it is at fault."""
-    from onnxfuse.rewrite.cleanup import STEPS
+    from onnxfuse.rewrite.steps import STEPS
 
     return fusion.rule not in STEPS
 

@@ -53,7 +53,7 @@ CHANGES = [
     (layernorm("Div (d, r)", "Div (r, d)"), "Div .* reads 'r' from Sqrt .*: the rule wants it from Sub"),
     (layernorm("[-1]> (p)", "[-1], keepdims: int = 0> (p)"), "'keepdims' of ReduceMean .* is 0, .* wants 1"),
     (layernorm("[2, 8] y) {", "[2, 8] y, float[2, 8] d) {"), "^'d' is a graph output$"),
-    (layernorm("y = Add", "u = Relu (v) y = Add"), "^'v' is also read by 'Relu -> u'$"),
+    (layernorm("y = Add (k, b)", "f = Add (k, b) u = Relu (v) y = Add (f, u)"), "^'v' is also read by 'Relu -> u'$"),
     (layernorm(eps=noise(8)), r"'eps' of Add .* is a constant of shape \[8\], .* one constant \('epsilon'\)"),
     (layernorm("v = ReduceMean", "v = ReduceMax"), "Add .* reads 'v' from ReduceMax .* from ReduceMean"),
     (layernorm("e = Add (v, eps)", "a = Abs (v) e = Add (a, eps)"), "reads 'a' from Abs .* from ReduceMean"),

@@ -83,6 +83,11 @@ class Pattern:
         lines = self.producers[self.outputs[0]]
         return {op: tuple(line for line in lines if line.op == op) for op in {line.op for line in lines}}
 
+    @property
+    def operators(self) -> set[Op]:
+        """The operators of all lines."""
+        return {line.op for lines in self.producers.values() for line in lines}
+
 
 def compile_patterns(book: Rulebook) -> tuple[Pattern, ...]:
     """Return the patterns of all rules, in the order in which they are to be tried."""

@@ -109,6 +109,18 @@ def _reduce_prod(node: Node, constants: Constants) -> Elements:
     return (product,)
 
 
+def _size(node: Node, constants: Constants) -> Elements:
+    product: Dim = 1
+    for dim in node.inputs[0].dims or (None,):
+        product = _times(product, dim)
+    return (1,) if node.inputs[0].dims == () else (product,)
+
+
+def _not(node: Node, constants: Constants) -> Elements:
+    found = known_elements(node.inputs[0], constants)
+    return None if found is None else tuple(1 - e if isinstance(e, int) else None for e in found)
+
+
 def _where(node: Node, constants: Constants) -> Elements:
     lists = [known_elements(value, constants) for value in node.inputs]
     if any(found is None for found in lists):
@@ -181,6 +193,8 @@ _HANDLERS: Mapping[str, Callable[[Node, Constants], Elements]] = {
     "Slice": _slice,
     "Concat": _concat,
     "ReduceProd": _reduce_prod,
+    "Size": _size,
+    "Not": _not,
     "Where": _where,
     "Mul": _elementwise(_times),
     "Add": _elementwise(_plus),

@@ -174,8 +174,9 @@ class Scope:
     """One ONNX graph or function body as an editable graph; `owner` is the node that a nested graph belongs to.
 
     `graph.nodes` is in the file's order.  `inserted` maps a node that was taken out to the nodes that stand in its
-    place; `finish` makes that the order of the list.  `added` are new initializers.  `given` is what the nodes gave
-    when the graph was read.  `loosened`, one list for all scopes of a model, are values that have lost a reader.
+    place; `finish` makes that the order of the list.  `added` are new initializers, `dropped` the names of old ones
+    that go.  `given` is what the nodes gave when the graph was read.  `loosened`, one list for all scopes of a model,
+    are values that have lost a reader.
     """
 
     def __init__(
@@ -194,6 +195,7 @@ class Scope:
         self.values: dict[str, Tensor] = {}
         self.inserted: dict[Node, list[Node]] = {}
         self.added: list[TensorProto] = []
+        self.dropped: set[str] = set()
         self.given: set[str] = set()
         self.loosened: list[Tensor] = parent.loosened if parent is not None else []
         self.graph = gs.Graph(name=proto.name, opset=self.opset)

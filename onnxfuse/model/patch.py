@@ -77,7 +77,7 @@ def _write_values(
     """
     outputs = {value.name for value in graph.output}
     candidates = unused - outputs
-    dropped = {name for name in candidates if isinstance(scope.values.get(name), Weight)}
+    dropped = scope.dropped | {name for name in candidates if isinstance(scope.values.get(name), Weight)}
     if dropped:
         kept = [tensor for tensor in graph.initializer if tensor.name not in dropped]
         del graph.initializer[:]
@@ -116,9 +116,20 @@ def _names_read_now(model: EditableModel) -> Iterator[str]:
         for node in scope.in_order():
             yield from (value.name for value in node.inputs)
         if isinstance(scope.proto, GraphProto):
-            for note in scope.proto.quantization_annotation:
-                yield note.tensor_name
-    for info in model.proto.training_info:
+            yield from names_annotated(scope.proto)
+    yield from names_trained(model.proto)
+
+
+def names_annotated(graph: GraphProto) -> Iterator[str]:
+    """Yield every name that the quantization annotations of a graph speak of."""
+    for note in graph.quantization_annotation:
+        yield note.tensor_name
+        yield from (entry.value for entry in note.quant_parameter_tensor_names)
+
+
+def names_trained(proto: ModelProto) -> Iterator[str]:
+    """Yield every name that the training part of a model speaks of."""
+    for info in proto.training_info:
         for graph in (info.initialization, info.algorithm):
             yield from _names_read(graph)
         for binding in (*info.initialization_binding, *info.update_binding):

@@ -13,24 +13,8 @@ from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node, Scope, Tensor, Value
 from onnxfuse.rewrite.noops import does_nothing
 from onnxfuse.rewrite.splice import remove_dead, reread
+from onnxfuse.rewrite.steps import COMMON_SUBEXPRESSION, IDENTITY, NO_OP, SAME_TYPE_CAST
 from onnxfuse.rewrite.trace import Fusion, records
-
-IDENTITY = "identity"
-SAME_TYPE_CAST = "same-type-cast"
-NO_OP = "no-op"
-COMMON_SUBEXPRESSION = "common-subexpression"
-CONSTANT_FOLDING = "constant-folding"
-STATIC_RESHAPE = "static-reshape"
-
-# The steps by the names under which they are reported, and can be selected or ignored like rules.
-STEPS = {
-    IDENTITY: "Remove an Identity.",
-    SAME_TYPE_CAST: "Remove a Cast to the type that the value already has.",
-    NO_OP: "Remove a Reshape, Transpose, Slice, Pad, Concat or the like that leaves shape and elements as they are.",
-    COMMON_SUBEXPRESSION: "Compute equal values once.",
-    STATIC_RESHAPE: "Give a Reshape a constant shape where the computed one only copies dims and adds known numbers.",
-    CONSTANT_FOLDING: "Turn what depends on no input into an initializer, unless that is larger than what it replaces.",
-}
 
 
 def passes_on(node: Node, constants: Constants) -> str:

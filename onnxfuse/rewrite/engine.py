@@ -15,10 +15,12 @@ from onnxfuse.model.graph import Node
 from onnxfuse.progress import Progress, silent
 from onnxfuse.rewrite import cleanup
 from onnxfuse.rewrite.folding import fold_constants
+from onnxfuse.rewrite.leftovers import drop_dead_weights, remove_dead_nodes
 from onnxfuse.rewrite.noops import OPERATORS
 from onnxfuse.rewrite.replacement import Planner, Refused
 from onnxfuse.rewrite.reshapes import make_static
 from onnxfuse.rewrite.splice import Splicer, site_of
+from onnxfuse.rewrite.steps import COMMON_SUBEXPRESSION, CONSTANT_FOLDING, DEAD_CODE, STATIC_RESHAPE, STEPS
 from onnxfuse.rewrite.trace import Fusion, NearMiss, Site, Trace
 from onnxfuse.rewrite.worklist import Worklist, around
 from onnxfuse.rulebook.rule import Rule
@@ -42,7 +44,7 @@ def rewrite(
     model: EditableModel,
     patterns: Sequence[Pattern],
     *,
-    steps: Set[str] = frozenset(cleanup.STEPS),
+    steps: Set[str] = frozenset(STEPS),
     max_opset: int,
     permits: Callable[[Site], bool] = lambda _: True,
     ask_first: bool = True,
@@ -104,24 +106,32 @@ class _Rewriter:
         """
         nodes = [node for node in self._model.nodes if node.alive]
         limit = MAX_APPLICATIONS_PER_NODE * (len(nodes) + 50)
+        self._remove_dead()
+        nodes = [node for node in nodes if node.alive]
         if ask_first and self._max_opset > self._model.opset:
             self._ask(nodes)
         self._worklist.add(nodes)
         self._drain(limit, len(nodes))
-        if cleanup.COMMON_SUBEXPRESSION in self._steps:
+        if COMMON_SUBEXPRESSION in self._steps:
             for fusion, touched in cleanup.merge_equal_nodes(self._model, self._constants):
                 self._changed(fusion, touched)
             self._drain(limit, len(nodes))
-        if cleanup.STATIC_RESHAPE in self._steps:
+        if STATIC_RESHAPE in self._steps:
             for fusion, touched in make_static(self._model, self._constants):
                 self._changed(fusion, touched)
-        if cleanup.CONSTANT_FOLDING in self._steps:
+        if CONSTANT_FOLDING in self._steps:
             for fusion, touched in fold_constants(self._model, self._constants):
                 self._changed(fusion, touched)
         self._drain(limit, len(nodes))
         self._trace.near_misses = list(_still_there(self._misses))
         self._trace.refusals = list(_still_there(self._refusals))
         return self._trace
+
+    def _remove_dead(self) -> None:
+        if DEAD_CODE in self._steps:
+            for fusion in remove_dead_nodes(self._model):
+                self._changed(fusion, ())
+            self._trace.fusions += drop_dead_weights(self._model)
 
     def _ask(self, nodes: Sequence[Node]) -> None:
         """Find out first whether fusions need a higher opset: all that is done before is done again then."""

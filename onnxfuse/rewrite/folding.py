@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 from onnxfuse.model.constants import Constants, above
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.graph import Node, Value, Weight
-from onnxfuse.rewrite.cleanup import CONSTANT_FOLDING
 from onnxfuse.rewrite.splice import constant_node, remove_dead, reread
+from onnxfuse.rewrite.steps import CONSTANT_FOLDING
 from onnxfuse.rewrite.trace import Fusion, WeightRecord, records
 
 # A folded value of up to this many bytes is not worth asking what it replaces.

@@ -11,8 +11,8 @@ from onnxfuse.model.constants import Constants
 from onnxfuse.model.editable import EditableModel
 from onnxfuse.model.elements import known_elements
 from onnxfuse.model.graph import Dim, Node, Tensor, Value, Weight
-from onnxfuse.rewrite.cleanup import STATIC_RESHAPE
 from onnxfuse.rewrite.splice import constant_node, remove_dead
+from onnxfuse.rewrite.steps import STATIC_RESHAPE
 from onnxfuse.rewrite.trace import Fusion, WeightRecord, records
 
 

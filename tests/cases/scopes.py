@@ -49,7 +49,7 @@ CASES = {
         gone=("BatchNormalization",), kept=("Conv", "If"),
     ),
     "condition-that-is-constant": Case(
-        "A branch that is always taken brings what it holds along, or stays where it is.",
+        "A branch that is always taken brings what it holds along.",
         """g (float[1, 3] x) => (float[3] y) <bool c = {1}> {
             z = If (c) <
                 then_branch = t () => (float[3] a) {
@@ -59,6 +59,7 @@ CASES = {
                 else_branch = e () => (float[1, 3] b) { b = Identity (x) }>
             y = Relu (z)
         }""",
+        gone=("If",), kept=("Squeeze",),
     ),
     "derived-names-are-taken": Case(
         "Every obvious name for a new weight may be in use already, and nodes need no name.",
@@ -99,7 +100,7 @@ CASES = {
         imports={"com.microsoft": 1}, gone=("BatchNormalization",), kept=("QuickGelu",),
     ),
     "local-function": Case(
-        "The body of a local function is kept for each call.",
+        "The body of a local function stands for each call.",
         """g (float[3] x) => (float[3] y) {
             a = local.Shifted (x)
             y = local.Shifted (a)
@@ -111,7 +112,7 @@ CASES = {
             d = Sub (wide, a)
             r = Mul (d, d)
         }""",
-        imports={"local": 1}, kept=("Shifted", "Mul"),
+        imports={"local": 1}, fused=("Mul",), gone=("Shifted",),
     ),
     "nameless-nodes": Case(
         "Nodes are told apart by what they are, not by names.",

@@ -12,7 +12,7 @@ import pytest
 
 import onnxfuse
 from onnxfuse.cli.main import main
-from onnxfuse.rewrite.cleanup import STEPS
+from onnxfuse.rewrite.steps import STEPS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -97,9 +97,9 @@ def test_a_weight_that_is_an_output_stays() -> None:
     assert "s" in weight_names(result)
 
 
-def test_dead_weights_that_were_dead_before_stay() -> None:
+def test_dead_weights_that_were_dead_before_stay_if_dead_code_does() -> None:
     proto = model("g (float[1,2,5,5] x) => (float[1,3,3,3] y) " + CONV_BN, {**conv_weights(), "unused": noise(2)})
-    assert "unused" in weight_names(fused(proto).model)
+    assert "unused" in weight_names(fused(proto, ignore=["dead-code"]).model)
 
 
 def test_absent_bias_and_given_bias() -> None:
