@@ -13,7 +13,7 @@ import pytest
 
 from onnxfuse.cli.main import main
 from onnxfuse.errors import UsageError
-from onnxfuse.explain import explain
+from onnxfuse.explaining import explain
 from tests.helpers import model, noise
 
 WEIGHTS: dict[str, Any] = {

@@ -75,7 +75,7 @@ def command(
     """Say why rules were not applied in a model: how much of each was there, where it stopped, and at what."""
     from onnxfuse.cli.console import Console
     from onnxfuse.cli.progress import ProgressBar
-    from onnxfuse.explain import explain
+    from onnxfuse.explaining import explain
     from onnxfuse.report.explanation import render
 
     console = Console(color, verbosity=min(verbose, 1))
