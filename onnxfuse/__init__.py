@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from onnxfuse.checking import check
     from onnxfuse.errors import (
         EndlessRulesError,
         InputError,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         UsageError,
         ValidationError,
     )
+    from onnxfuse.explaining import explain
+    from onnxfuse.gate import Policy
     from onnxfuse.pipeline import Result, optimize
 
     __version__: str
@@ -36,16 +39,25 @@ __all__ = [
     "OpsetError",
     "OriginalFailsError",
     "OutputError",
+    "Policy",
     "ProviderError",
     "Result",
     "RuleError",
     "UsageError",
     "ValidationError",
     "__version__",
+    "check",
+    "explain",
     "optimize",
 ]
 
-_IN_PIPELINE = ("Result", "optimize")
+_HOMES = {
+    "Result": "onnxfuse.pipeline",
+    "optimize": "onnxfuse.pipeline",
+    "check": "onnxfuse.checking",
+    "explain": "onnxfuse.explaining",
+    "Policy": "onnxfuse.gate",
+}
 
 
 if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
@@ -65,8 +77,7 @@ def __dir__() -> list[str]:
 def _imported(name: str) -> object:
     from importlib import import_module
 
-    home = "onnxfuse.pipeline" if name in _IN_PIPELINE else "onnxfuse.errors"
-    return getattr(import_module(home), name)
+    return getattr(import_module(_HOMES.get(name, "onnxfuse.errors")), name)
 
 
 def _version() -> str:

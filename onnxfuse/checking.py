@@ -15,6 +15,7 @@ from onnxfuse.model.file import ModelFile, load, serialize
 from onnxfuse.pipeline import PathLike, optimize
 from onnxfuse.report.findings import Checked, Finding
 from onnxfuse.report.record import Report
+from onnxfuse.rewrite.cleanup import STEPS
 
 # What of the arguments of `optimize` those of `explain` are.
 _EXPLAINED = ("rules", "select", "ignore", "opset")
@@ -54,9 +55,9 @@ def _common(report: Report, policy: Policy, path: Path, settings: dict[str, Any]
 
 def _nearest(regression: Regression, path: Path, settings: dict[str, Any]) -> str:
     """Return the near miss that tells best why something is not fused any more, as the end of a sentence."""
-    known = set(regression.rules) & _rule_names(settings)
+    known = set(regression.rules) & _rules_used(settings)
     if not known:
-        return ""
+        return f"; rule '{regression.rules[0]}' is not used now" if regression.rules else ""
     asked = {name: settings[name] for name in _EXPLAINED if name in settings}
     found = explain(path, rule=sorted(known), **asked).why_not
     for one in sorted(found, key=lambda one: not any(value in one.node for value in regression.values)):
@@ -64,10 +65,12 @@ def _nearest(regression: Regression, path: Path, settings: dict[str, Any]) -> st
     return f"; nothing in the model is like what rule '{sorted(known)[0]}' looks for any more"
 
 
-def _rule_names(settings: dict[str, Any]) -> set[str]:
+def _rules_used(settings: dict[str, Any]) -> set[str]:
     from onnxfuse.rulebook.load import load_rulebook
+    from onnxfuse.rulebook.select import selected
 
-    return {rule.name for rule in load_rulebook([Path(path) for path in settings.get("rules", ())]).rules}
+    names = {rule.name for rule in load_rulebook([Path(path) for path in settings.get("rules", ())]).rules}
+    return names & set(selected([*STEPS, *sorted(names)], settings.get("select", ()), settings.get("ignore", ())))
 
 
 def _drift(path: Path, result: ModelFile, expect: Path | None) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 EXIT_CODES = [
     ("0", "done, also when nothing matched"),
-    ("1", "the gate says no: the result differs from the original, or the original does not run"),
+    ("1", "the gate says no: the result differs from the original, a check fails, or the original does not run"),
     ("2", "wrong use or unusable input"),
     ("3", "a bug in onnxfuse"),
     ("130", "interrupted"),
@@ -26,6 +26,8 @@ class GroupedOption(click.Option):
     def __init__(self, *args: Any, group: str = _LAST_GROUP, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.group = group
+        if self.envvar is None and not self.is_eager:
+            self.envvar = f"ONNXFUSE_{str(self.name).upper()}"
 
 
 class GroupedCommand(click.Command):

@@ -37,7 +37,7 @@ def plan(models: Sequence[str], output: str | None, in_place: bool) -> Plan:
     """Expand folders and name the outputs. Raises UsageError and OutputError when the call as a whole is wrong."""
     if in_place and output is not None:
         raise UsageError("--in-place writes to the model itself: leave out either it or --output")
-    paths, failures = _expand(models)
+    paths, failures = expand(models)
     several = len(models) > 1 or any(os.path.isdir(model) for model in models)
     folder = _output_folder(output, several)
     jobs = tuple(Job(path, _output(path, output, folder, in_place)) for path in paths)
@@ -45,7 +45,7 @@ def plan(models: Sequence[str], output: str | None, in_place: bool) -> Plan:
     return Plan(jobs, folder, several, failures)
 
 
-def _expand(models: Iterable[str]) -> tuple[list[Path], tuple[tuple[str, OnnxfuseError], ...]]:
+def expand(models: Iterable[str]) -> tuple[list[Path], tuple[tuple[str, OnnxfuseError], ...]]:
     """The model files, each once; a folder stands for the .onnx files that lie in it."""
     paths: dict[str, Path] = {}
     failures: list[tuple[str, OnnxfuseError]] = []

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from onnxfuse.cli.config import config_options
 from onnxfuse.cli.help import CONTEXT, GroupedCommand, GroupedOption
 from onnxfuse.cli.params import OpsetType, ReportTarget, ReportType, ToleranceType, split_commas
 
@@ -112,6 +113,7 @@ _common = partial(click.option, cls=GroupedOption)
     help="Write a report as text or json; FILE may be - for stdout, in place of the text that goes there; may be "
     "repeated.",
 )
+@config_options
 @_common("-q", "--quiet", count=True, help="Show the verdict only.")
 @_common("-v", "--verbose", count=True, help="Show every fusion, near miss and validation run, and tracebacks of bugs.")
 @_common(

@@ -78,6 +78,20 @@ class ToleranceType(ParamType):
         return number
 
 
+class CountType(ParamType):
+    """``NAME:N``, split at the last colon."""
+
+    name = "name:n"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, colon, count = str(value).rpartition(":")
+        if not colon or not name or not count.isascii() or not count.isdigit():
+            self.fail(f"{value!r} is not RULE:N, for example layernorm:25.", param, ctx)
+        return name, int(count)
+
+
 def suggestion(wrong: str, right: Sequence[str]) -> str:
     """``, did you mean 'json'?`` where something is near, else what there is to choose from."""
     near = get_close_matches(wrong.lower(), right, n=1)

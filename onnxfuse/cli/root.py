@@ -9,6 +9,7 @@ from onnxfuse.cli.lazy import Lazy, LazyGroup
 
 _COMMANDS = {
     "optimize": Lazy("onnxfuse.cli.optimize", "Fuse operators, prove the result, write the model."),
+    "check": Lazy("onnxfuse.cli.check", "The gate for CI: say no where a result is not as it must be."),
     "explain": Lazy("onnxfuse.cli.explain", "Say why rules were not applied, the nearest misses first."),
     "rules": Lazy("onnxfuse.cli.rules", "List, show, verify and begin rules."),
 }

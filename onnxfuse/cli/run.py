@@ -98,14 +98,20 @@ def _failed(path: str, error: Exception, session: Session) -> Outcome:
     """Say on stderr what went wrong with ``path``."""
     from onnxfuse.report.formats import Outcome
 
-    if session.console.verbosity > 0 and _is_bug(error):
-        session.console.detail("".join(traceback.format_exception(error)).rstrip())
+    message, code = say_error(path, error, session.console)
+    return Outcome(Path(path).as_posix(), getattr(error, "report", None), message, code)
+
+
+def say_error(path: str, error: Exception, console: Console) -> tuple[str, int]:
+    """Say on stderr what went wrong with ``path``; return the sentence, which names it, and the exit code."""
+    if console.verbosity > 0 and _is_bug(error):
+        console.detail("".join(traceback.format_exception(error)).rstrip())
     message, code = _explain(error)
     message = one_line(message)
     if one_line(path) not in message:
         message = f"{one_line(path)}: {message}"
-    session.console.error(message)
-    return Outcome(Path(path).as_posix(), getattr(error, "report", None), message, code)
+    console.error(message)
+    return message, code
 
 
 def _explain(error: Exception) -> tuple[str, int]:

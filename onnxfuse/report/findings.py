@@ -60,9 +60,8 @@ def to_json(checked: Sequence[Checked]) -> str:
 def render(checked: Checked, *, verbosity: int = 0, style: Style = plain) -> str:
     """A line for each finding and one for the model; below 0 only what fails, and the model."""
     shown = [finding for finding in checked.findings if finding.fails or verbosity >= 0]
-    return "".join(
-        line + "\n" for line in (*(_finding_line(finding, style) for finding in shown), _line(checked, style))
-    )
+    lines = [*(_finding_line(finding, style) for finding in shown), _line(checked, style)]
+    return "".join(line + "\n" for line in lines)
 
 
 def _finding_line(finding: Finding, style: Style) -> str:

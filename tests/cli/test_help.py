@@ -24,7 +24,8 @@ def _help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *
 
 
 _COMMANDS = [
-    "onnxfuse", "onnxfuse optimize", "onnxfuse explain", "onnxfuse rules", "onnxfuse rules list", "onnxfuse rules show",
+    "onnxfuse", "onnxfuse optimize", "onnxfuse check", "onnxfuse explain",
+    "onnxfuse rules", "onnxfuse rules list", "onnxfuse rules show",
     "onnxfuse rules verify", "onnxfuse rules new", "onnxfuse rules schema", "onnxfuse rules docs",
 ]  # fmt: skip
 
