@@ -15,7 +15,7 @@ from onnxfuse.model.file import ModelFile, load, serialize
 from onnxfuse.pipeline import PathLike, optimize
 from onnxfuse.report.findings import Checked, Finding
 from onnxfuse.report.record import Report
-from onnxfuse.rewrite.cleanup import STEPS
+from onnxfuse.rewrite.steps import STEPS
 
 # What of the arguments of `optimize` those of `explain` are.
 _EXPLAINED = ("rules", "select", "ignore", "opset")
