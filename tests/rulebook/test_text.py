@@ -14,7 +14,7 @@ from onnxfuse.errors import RuleError
 from onnxfuse.match.pattern import compile_patterns
 from onnxfuse.rulebook.load import load_rulebook
 from onnxfuse.rulebook.rule import Bound
-from onnxfuse.rulebook.syntax.text import TextError, parse_node, parse_text
+from onnxfuse.rulebook.syntax.text import TextError, check_graph, parse_node, parse_text
 
 from ..helpers import rule_file
 
@@ -35,9 +35,15 @@ def test_a_good_text() -> None:
         ("(x) => (y) { y = Sum <k = [^@a, 2]> (x) }", "cannot stand inside a list", "^"),
         ("(x) => (y) { y = Sum <k = [2, ^@a]> (x) }", "cannot stand inside a list", "^"),
         ("(x) => (y) { y = Sum <k = [2,\n ^@a]> (x) }", "cannot stand inside a list", "^"),
-        ("(x) => (y) { y = Abs (x) }\n  ^z = 3", "after the function's closing brace", "^"),
-        ("(x) => (y) { y = Abs (x) } ^f (x) => (z) { z = Abs (x) }", "after the function's closing brace", "^"),
-        ("(x) => (y) { y = Abs (x) } ^}", "after the function's closing brace", "^"),
+        ("(x) => (y) { y = Abs (x) }\n  ^z = 3", "after the closing brace", "^"),
+        ("(x) => (y) { y = Abs (x) } ^f (x) => (z) { z = Abs (x) }", "after the closing brace", "^"),
+        ("(x) => (y) { y = Abs (x) } ^}", "after the closing brace", "^"),
+        ("(float[2] ^x) => (y) { y = Abs (x) }", "the type of 'x' says nothing here", "^"),
+        ("(x) => (y) <float[2] ^t> { t = Abs (x)  y = Abs (t) }", "the type of 't' says nothing here", "^"),
+        ("<^b: float = 0.5> (x) => (y) { y = Elu <alpha: float = @b> (x) }", "declares no attribute such as 'b'", "^"),
+        ("<^b> (x) => (y) { y = Elu <alpha: float = @b> (x) }", "declares no attribute such as 'b'", "^"),
+        ("(x) => (y) { y = Sum <^k = 1, k = 2> (x) }", "Sum is given 'k' twice", "^"),
+        ("(x) => (y) { y = Elu <alpha: float = ^.5> (x) }", "a number begins with a digit: 0.5", "^"),
     ],
 )
 def test_what_the_parser_would_change_or_drop(text: str, reason: str, marker: str) -> None:
@@ -47,6 +53,24 @@ def test_what_the_parser_would_change_or_drop(text: str, reason: str, marker: st
         parse_text(text, "match", 18)
     line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
     assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    "text, reason, marker",
+    [
+        ("g (float x) => (float y) { y = Abs (x) } ^more", "after the closing brace", "^"),
+        ("g (float[3] x) => (float[3] y) <float[3] ^w = {1, 2}> { y = Add (x, w) }", "not as many numbers", "^"),
+    ],
+)
+def test_what_the_parser_would_drop_of_a_graph(text: str, reason: str, marker: str) -> None:
+    column = text.index(marker) + 1
+    with pytest.raises(TextError, match=reason) as caught:
+        check_graph(text.replace(marker, ""))
+    assert caught.value.column == column
+
+
+def test_weights_in_front_of_the_body_are_no_trap() -> None:
+    check_graph("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[1] v = {3}> { y = Sum (x, w, v) }")
 
 
 def test_the_traps_are_real() -> None:

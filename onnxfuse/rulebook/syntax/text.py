@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 
 import onnx
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
 
 from onnxfuse.model import attributes, schema
 from onnxfuse.model.attributes import Attribute
@@ -17,6 +18,7 @@ _POSITION = re.compile(r"line: (\d+) column: (\d+)")
 # Numbers that no 64 bits hold are not the parser's own errors.
 _PARSE_ERRORS = (onnx.parser.ParseError, IndexError, ValueError, RuntimeError)
 _REFERENCE_IN_LIST = re.compile(r"\[[^\]]*@")
+_BARE_FRACTION = re.compile(r"(?<![\w.])\.\d")
 
 
 @dataclass
@@ -40,6 +42,7 @@ def parse_text(text: str, name: str, opset: int) -> Text:
         function = onnx.parser.parse_function(header + text)
     except _PARSE_ERRORS as error:
         raise _located(error) from error
+    _check_silent_losses(text, function)
     if len(function.node) > MAX_LINES:
         raise TextError(f"a text has at most {MAX_LINES} operators, not {len(function.node)}")
     nodes = tuple(_node(node) for node in function.node)
@@ -68,12 +71,16 @@ def check_graph(text: str) -> None:
     Raises TextError with the place in `text`.
     """
     _check_size(text)
+    _check_silent_traps(text)
     try:
         graph = onnx.parser.parse_graph(text)
     except _PARSE_ERRORS as error:
         raise _located(error, header_lines=0) from error
     if _reads_files(graph):
         raise TextError("a rule's graph cannot read its data from files")
+    for tensor in graph.initializer:
+        if _elements(tensor) != prod(tensor.dims):
+            raise _at_name(text, tensor.name, f"'{tensor.name}' has not as many numbers as its dims say")
 
 
 def _reads_files(graph: GraphProto) -> bool:
@@ -104,28 +111,64 @@ def _attribute(proto: AttributeProto) -> Attribute | Bound:
     return Bound(proto.ref_attr_name) if proto.ref_attr_name else attributes.read(proto)
 
 
+def _elements(tensor: TensorProto) -> int:
+    """Return how many elements a tensor holds that was read from text."""
+    held = (tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data, tensor.uint64_data)
+    return sum(map(len, held)) + len(tensor.string_data)
+
+
+def _check_silent_losses(text: str, function: FunctionProto) -> None:
+    """Refuse what onnx.parser reads and we leave out: types, declared attributes, all but the last of equal ones."""
+    if function.value_info:
+        name = function.value_info[0].name
+        raise _at_name(text, name, f"the type of '{name}' says nothing here: say it in the guard in [inputs]")
+    if declared := [*function.attribute, *(attribute.name for attribute in function.attribute_proto)]:
+        reason = f"a text declares no attribute such as '{declared[0]}': say its default in [attributes]"
+        raise _at_name(text, declared[0], reason)
+    for node in function.node:
+        names = [attribute.name for attribute in node.attribute]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise _at_name(text, twice, f"{node.op_type} is given '{twice}' twice")
+
+
 def _check_silent_traps(text: str) -> None:
-    """Refuse what onnx.parser accepts and changes: references inside a list, and anything after the function."""
+    """Refuse what onnx.parser accepts and changes, or has no words for.
+
+    References inside a list, anything after the function or graph, numbers that begin with a point.
+    """
     code = onnx_code(text)
+    if found := _BARE_FRACTION.search(code):
+        raise _at(text, found.start(), f"a number begins with a digit: 0{found.group()}")
     if found := _REFERENCE_IN_LIST.search(code):
         raise _at(text, found.end() - 1, "an attribute reference cannot stand inside a list: bind the whole list")
     end = _end_of_body(code)
     if end is not None and (rest := code[end:].strip()):
-        raise _at(text, code.index(rest, end), "text after the function's closing brace")
+        raise _at(text, code.index(rest, end), "text after the closing brace")
 
 
 def _end_of_body(code: str) -> int | None:
-    depth = 0
-    for position, character in enumerate(code):
-        depth += (character == "{") - (character == "}")
-        if character == "}" and depth == 0:
-            return position + 1
+    """Return the index after the brace that closes the body; braces in a graph's <...> before it hold numbers."""
+    depth = angles = 0
+    for found in re.finditer(r"=>|[<>{}]", code):
+        character = found.group()
+        if depth == 0 and character in "<>":
+            angles += 1 if character == "<" else -1
+        elif angles <= 0 and character in "{}":
+            depth += 1 if character == "{" else -1
+            if depth == 0:
+                return found.end()
     return None
 
 
 def _at(text: str, position: int, reason: str) -> TextError:
     before = text[:position]
     return TextError(reason, before.count("\n") + 1, position - before.rfind("\n"))
+
+
+def _at_name(text: str, name: str, reason: str) -> TextError:
+    """Return an error at the first place where a name stands."""
+    found = re.search(rf"(?<![\w.]){re.escape(name)}\b", onnx_code(text))
+    return _at(text, found.start() if found else 0, reason)
 
 
 def _located(error: Exception, header_lines: int = 1) -> TextError:
