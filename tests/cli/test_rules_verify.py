@@ -104,8 +104,23 @@ def test_reports(verify: FakeVerify, capsys: pytest.CaptureFixture[str], tmp_pat
     (rule,) = document["rules"]
     assert rule == {
         "rule": "dropout", "path": None, "run": 3, "not_run": {"no kernel": 2}, "fired": 4, "refused": 5,
-        "worst": {"float": 0.25}, "problems": [{"kind": "reject", "case": "<1>", "message": "a & b\u0000"}],
+        "worst": {"float": 0.25}, "lint": [], "problems": [{"kind": "reject", "case": "<1>", "message": "a & b\u0000"}],
     }  # fmt: skip
+
+
+def test_what_lint_says_is_shown_and_fails_nothing(
+    verify: FakeVerify, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, data, xml = tmp_path / "wrong.toml", tmp_path / "rules.json", tmp_path / "rules.xml"
+    path.write_text(_WRONG)
+    assert main(["rules", "verify", str(path), "--report", f"json:{data}", "--report", f"junit:{xml}"]) == 0
+    (line, *_) = [line for line in capsys.readouterr().out.splitlines() if "lint" in line]
+    assert line == f"  - lint: {path}:9:3: there are fewer than two samples; add a [[sample]]"
+    (rule,) = json.loads(data.read_text())["rules"]
+    assert rule["lint"][0] == {
+        "line": 9, "column": 3, "message": "there are fewer than two samples", "fix": "add a [[sample]]",
+    }  # fmt: skip
+    assert "lint: " in xml.read_text()
 
 
 def test_a_report_on_stdout_takes_the_place_of_the_text(verify: FakeVerify, capsys: pytest.CaptureFixture[str]) -> None:

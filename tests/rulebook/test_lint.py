@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onnxfuse.rulebook.checks.lint import Finding, lint
+from onnxfuse.rulebook.checks.finding import Finding
+from onnxfuse.rulebook.checks.lint import lint
 from onnxfuse.rulebook.load import load_rulebook
 
 _CLEAN = """\
@@ -127,13 +128,15 @@ def test_a_missing_reject_is_found_and_one_there_twice(tmp_path: Path) -> None:
     assert [f.message for f in findings(tmp_path, _CLEAN + reject)] == ["two rejects say 'c is no part of it'"]
 
 
-def test_names_are_in_kebab_case(tmp_path: Path) -> None:
+def test_names_are_in_kebab_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [f.message for f in findings(tmp_path, _CLEAN, "Elu_Neg")] == [
         "the file name 'Elu_Neg' is not in kebab case"
     ]
     path = tmp_path / "my rules" / "elu-neg.toml"
     path.parent.mkdir()
     path.write_text(_CLEAN)
+    assert not lint(load_rulebook([path], builtin=False))  # whoever it belongs to may call it so
+    monkeypatch.setattr("onnxfuse.rulebook.checks.lint.builtin_rules_dir", lambda: tmp_path)
     found = lint(load_rulebook([path], builtin=False))
     assert [f.message for f in found] == ["its folder 'my rules' is no family of operators"]
 

@@ -15,6 +15,7 @@ from onnxfuse.cli.rules.common import color_option, option, place, read_rules, r
 if TYPE_CHECKING:
     from onnxfuse.cli.console import Console
     from onnxfuse.prove import Verification
+    from onnxfuse.rulebook.checks.finding import Finding
     from onnxfuse.rulebook.rule import Rulebook
 
 _FORMATS = ("json", "junit")
@@ -63,6 +64,7 @@ def command(
     from onnxfuse.cli.files import check_targets
     from onnxfuse.cli.progress import ProgressBar
     from onnxfuse.prove import verify
+    from onnxfuse.rulebook.checks.lint import lint
 
     console = Console(color, verbosity=min(verbose, 1) - min(quiet, 1))
     book = read_rules((*rules, *paths))
@@ -70,7 +72,7 @@ def command(
     check_targets(reports, [rule.path for rule in book.rules])
     with ProgressBar("rules", console, progress) as bar:
         found = verify(book, names=names, jobs=jobs, seed=seed, progress=bar)
-    _report(found, reports, console)
+    _report(found, lint(book, names), reports, console)
     return 2 if console.lost_output else 0 if found.ok else 1
 
 
@@ -87,15 +89,15 @@ def _chosen(book: Rulebook, paths: Sequence[str], select: Sequence[str]) -> list
     return [name for name in mine if name in chosen]
 
 
-def _report(found: Verification, reports: Sequence[ReportTarget], console: Console) -> None:
+def _report(found: Verification, lint: Sequence[Finding], reports: Sequence[ReportTarget], console: Console) -> None:
     from onnxfuse.cli.files import write_text
     from onnxfuse.report.rules.verification import text, to_json, to_junit
 
     writers = {"json": to_json, "junit": to_junit}
     if all(target.file != STDOUT for target in reports):
-        console.result(text(found, verbosity=console.verbosity, style=console.style))
+        console.result(text(found, lint, verbosity=console.verbosity, style=console.style))
     for target in reports:
-        document = writers[target.format](found, lambda proof: place(proof.path))
+        document = writers[target.format](found, lint, lambda proof: place(proof.path))
         if target.file == STDOUT:
             console.result(document)
         else:

@@ -11,6 +11,7 @@ from onnxfuse.report.wording import Style, counted, number, plain, printable
 
 if TYPE_CHECKING:
     from onnxfuse.prove import FormProof, Problem, RuleProof, Verification
+    from onnxfuse.rulebook.checks.finding import Finding
 
 SCHEMA_VERSION = 1
 _INDENT = "  "
@@ -20,22 +21,23 @@ _PROBLEMS = 3  # how many are shown of each rule, unless all are asked for
 Place = Callable[["RuleProof"], str | None]
 
 
-def text(found: Verification, *, verbosity: int = 0, style: Style = plain) -> str:
-    """Return a line for each rule and form, what is wrong with it below, and the verdict last.
+def text(found: Verification, lint: Sequence[Finding] = (), *, verbosity: int = 0, style: Style = plain) -> str:
+    """Return a line for each rule and form, what is wrong with it and what lint says below, and the verdict last.
 
     `verbosity` below 0: the verdict only; above 0: every problem, and why cases did not run.
     """
-    lines = [] if verbosity < 0 else [*_lines(found, verbosity > 0, style)]
+    lines = [] if verbosity < 0 else [*_lines(found, lint, verbosity > 0, style)]
     return "".join(line + "\n" for line in [*lines, _verdict(found, style)])
 
 
-def _lines(found: Verification, every: bool, style: Style) -> Iterator[str]:
+def _lines(found: Verification, lint: Sequence[Finding], every: bool, style: Style) -> Iterator[str]:
     width = max((len(proof.rule) for proof in found.rules), default=0)
     for proof in found.rules:
         yield f"{_mark(proof.ok, style)} {proof.rule:{width}}  {', '.join(_facts(proof))}"
         if every:
             yield from (f"{_INDENT}- {count} not run: {why}" for why, count in sorted(proof.not_run.items()))
         yield from _problems(proof.problems, every, style)
+        yield from (f"{_INDENT}- lint: {printable(str(finding))}" for finding in lint if finding.rule == proof.rule)
     for form in found.forms:
         if every or not form.ok:
             facts = [counted(form.spellings, "spelling"), counted(form.run, "case"), *_not_run(form.not_run)]
@@ -84,11 +86,13 @@ def _verdict(found: Verification, style: Style) -> str:
     )
 
 
-def to_json(found: Verification, place: Place) -> str:
+def to_json(found: Verification, lint: Sequence[Finding], place: Place) -> str:
     """Return strict JSON without clock times, so that equal rules, seeds and versions give equal bytes."""
     rules = [_without_times(record) for record in found.to_dict()["rules"]]
     for record, proof in zip(rules, found.rules, strict=True):
         record["path"] = place(proof)
+        keys = ("line", "column", "message", "fix")
+        record["lint"] = [{key: getattr(f, key) for key in keys} for f in lint if f.rule == proof.rule]
     forms = [_without_times(record) for record in found.to_dict()["forms"]]
     document = {"schema_version": SCHEMA_VERSION, "ok": found.ok, "seed": found.seed, "rules": rules, "forms": forms}
     return strict_json.dumps(document)
@@ -98,7 +102,7 @@ def _without_times(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key != "seconds"}
 
 
-def to_junit(found: Verification, place: Place) -> str:
+def to_junit(found: Verification, lint: Sequence[Finding], place: Place) -> str:
     """Return JUnit XML: a test case for each rule and each form."""
     suite = ElementTree.Element("testsuite", name="onnxfuse rules verify", time=f"{found.seconds:.3f}")
     for proof in found.rules:
@@ -106,7 +110,8 @@ def to_junit(found: Verification, place: Place) -> str:
         case.set("time", f"{proof.seconds:.3f}")
         if path := place(proof):
             case.set("file", path)
-        _child(case, "system-out", ", ".join(_facts(proof)))
+        said = (f"lint: {finding}" for finding in lint if finding.rule == proof.rule)
+        _child(case, "system-out", "\n".join((", ".join(_facts(proof)), *said)))
     for form in found.forms:
         _case(suite, "forms", form.form, form)
     failures = sum(not proof.ok for proof in _proofs(found))

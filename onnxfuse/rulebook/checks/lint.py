@@ -15,6 +15,7 @@ from onnxfuse.rulebook.checks.duplicates import duplicates
 from onnxfuse.rulebook.checks.finding import Finding, Found, texts
 from onnxfuse.rulebook.checks.operators import line_problems
 from onnxfuse.rulebook.fold import computed_from
+from onnxfuse.rulebook.library import builtin_rules_dir
 from onnxfuse.rulebook.rule import FORM, Bound, Guard, Rule, Rulebook, Text, TextNode
 from onnxfuse.rulebook.syntax.source import Source
 
@@ -42,7 +43,8 @@ def _rule_findings(rule: Rule, book: Rulebook) -> Iterator[Finding]:
 def _names(rule: Rule, book: Rulebook) -> Iterator[Found]:
     if not _KEBAB.fullmatch(rule.name):
         yield Found((), f"the file name '{rule.name}' is not in kebab case", "call it like 'conv-batchnorm'")
-    if not _KEBAB.fullmatch(rule.path.resolve().parent.name.lower()):
+    shipped = rule.path.is_relative_to(builtin_rules_dir())
+    if shipped and not _KEBAB.fullmatch(rule.path.parent.name):
         yield Found((), f"its folder '{rule.path.parent.name}' is no family of operators", "move it, as to 'conv'")
     if not rule.summary.endswith(".") or "\n" in rule.summary:
         yield Found(("summary",), "the summary is not one sentence", "write one line that ends with a full stop")
